@@ -291,6 +291,14 @@ class Log(DurableLog):
 
     # transactions
 
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Below it every transaction is over, and its marker committed."""
+        producers = self.producers
+        if not producers.unstable and high_watermark >= producers.restored_at:
+            return high_watermark
+        unstable = producers.first_unstable(high_watermark)
+        return high_watermark if unstable is None else min(high_watermark, max(unstable, self.start_offset))
+
     def aborted(self, offset: int, end: int) -> list[AbortedTransaction]:
         """Those that may have records in [offset, end), in the order of their markers, which may lie behind the end. Raises OSError.
 

@@ -22,6 +22,22 @@ FOUND = {
     "high_watermark_ahead_of_the_shrink": 5,
     "never_truncates": 5,
 }
+FOUND_IN_TRANSACTIONS = {
+    "stable_is_the_high_watermark": 10,
+    "stable_ahead_of_the_replicated_marker": 10,
+    "stable_beyond_the_high_watermark": 10,
+    "snapshot_hides_what_is_not_replicated": 50,
+    "follower_passes_over_markers": 10,
+    "aborted_of_the_first_segment_alone": 20,
+    "search_for_aborts_stops_early": 30,
+    "restart_passes_over_markers": 20,
+    "snapshot_without_open_transactions": 20,
+    "transactions_outlive_their_batches": 20,
+    "aborts_outlive_their_markers": 100,
+    "guard_is_not_demanded": 50,
+    "marker_of_a_deposed_coordinator": 30,
+}
+TRANSACTIONAL = [seed for seed in range(300) if Life(seed).transactions is not None]
 
 
 def test_no_promise_is_broken() -> None:
@@ -30,6 +46,23 @@ def test_no_promise_is_broken() -> None:
     assert sum(len(life.oracle.acknowledged) for life in lives) > 30 * 50
     assert sum(life.oracle.truncations for life in lives) > 5
     assert {kind for life in lives for _, kind in life.faults} == set(FAULTS)
+
+
+def test_transactions_are_whole_and_readers_of_what_is_committed_see_just_that() -> None:
+    lives = [life for life in map(run_seed, TRANSACTIONAL[:20]) if life.transactions is not None]
+    judges = [life.transactions.judge for life in lives if life.transactions is not None]
+
+    assert len(lives) == 20
+    assert sum(judge.reads for judge in judges) > 20 * 20
+    assert sum(len(judge.replay.aborted) for judge in judges) > 20 * 3
+    assert sum(sum(judge.replay.outcomes.values()) for judge in judges) > 20 * 5
+    assert sum(life.oracle.truncations for life in lives) > 5
+
+
+@pytest.mark.parametrize(("bug", "seeds"), FOUND_IN_TRANSACTIONS.items())
+def test_a_bug_that_is_planted_in_transactions_is_found(bug: str, seeds: int) -> None:
+    with mutated(bug):
+        assert any(_fails(seed) for seed in TRANSACTIONAL if seed < seeds)
 
 
 @pytest.mark.parametrize(("bug", "seeds"), FOUND.items())

@@ -8,6 +8,7 @@ from tests.mutants import (
     log,
     producers,
     raft,
+    read_committed,
     reading,
     replication,
     scenarios,
@@ -27,7 +28,7 @@ __all__ = ["AREAS", "MUTANTS", "SCENARIOS", "Mutant", "mutated"]
 
 AREAS = tuple(
     module.__name__.rpartition(".")[2]
-    for module in (raft, controller, replication, log, producers, reading, groups, transactions, exactly_once, cleaner)
+    for module in (raft, controller, replication, log, producers, reading, groups, transactions, exactly_once, read_committed, cleaner)
 )
 # Importing these fills SCENARIOS.
 DIRECTED = (

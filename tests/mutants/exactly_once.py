@@ -1,38 +1,34 @@
 """Planted in transactions: what is torn, shown too early or never, counted for a fenced producer, or waits for ever."""
 
+from collections import OrderedDict
 from dataclasses import replace
 from typing import Any
 
 from raftka.broker.coordinators import partition as coordinator_partition
+from raftka.broker.coordinators import verification
 from raftka.broker.coordinators.marker_sender import MarkerSender
 from raftka.broker.coordinators.markers import MarkerWriter
 from raftka.broker.coordinators.partition import CoordinatorPartition
-from raftka.broker.coordinators.verification import TransactionVerifier
-from raftka.broker.handlers import list_offsets
-from raftka.broker.handlers.fetch import Fetch
-from raftka.broker.replica.partition import Partition
+from raftka.broker.coordinators.verification import TransactionVerifier, _Batch
 from raftka.coordinator import groups, offsets
 from raftka.coordinator.groups import GroupCoordinator
 from raftka.coordinator.machine import Outcome, Record
 from raftka.coordinator.pending_offsets import PendingOffsets
 from raftka.coordinator.transactions import coordinator as transactions
 from raftka.coordinator.transactions.coordinator import TransactionCoordinator
-from raftka.log import log as log_module
-from raftka.log import recovery
-from raftka.log.compaction.transactions import Transactions
 from raftka.log.log import Log
 from raftka.log.producers import snapshots
 from raftka.log.producers.markers import Marker
 from raftka.log.producers.state import BATCHES_REMEMBERED, Guard, Producer, ProducerState
-from raftka.log.segments.segment import Segment
-from raftka.log.segments.transaction_index import TransactionIndex
-from raftka.wire.errors import Code
-from tests.mutants.registry import mutant, part_of
+from raftka.wire.errors import Code, KafkaError
+from tests.mutants.registry import mutant
+
+IN_SMALL_LIVES = ("small replication", "transactions")  # hunts
 
 # the partition's leader: a transaction begins
 
 
-@mutant(ProducerState, "_check_guard")
+@mutant(ProducerState, "_check_guard", *IN_SMALL_LIVES)
 def guard_is_not_demanded(_: Any) -> Any:
     """T30: a batch begins a transaction that a marker has ended since its coordinator was asked: nobody ends it."""
 
@@ -53,7 +49,7 @@ def coordinator_is_not_asked(_: Any) -> Any:
     return bug
 
 
-@mutant(ProducerState, "guard")
+@mutant(ProducerState, "guard", *IN_SMALL_LIVES)
 def zombie_takes_the_guard(_: Any) -> Any:
     """T30: the question of a fenced client takes away the guard of the client that has fenced it (once real)."""
 
@@ -97,7 +93,135 @@ def plain_batches_within_a_transaction(admit: Any) -> Any:
     return bug
 
 
+@mutant(ProducerState, "must_verify")
+def batch_of_a_new_epoch_joins_the_open_transaction(_: Any) -> Any:
+    """T28: an open transaction is taken for the one of any epoch of its producer: nobody asks whether that of the batch is known."""
+
+    def bug(self: ProducerState, producer_id: int, epoch: int) -> bool:
+        producer = self.producers.get(producer_id)
+        return producer is None or not producer.transactional
+
+    return bug
+
+
+@mutant(ProducerState, "expire")
+def open_transactions_expire(_: Any) -> Any:
+    """T51: a producer that is silent for a day is forgotten with its open transaction: no marker ends that any more."""
+
+    def bug(self: ProducerState, now_ms: int, idle_ms: int) -> None:
+        for producer_id, producer in list(self.producers.items()):
+            if now_ms - producer.seen_ms >= idle_ms:
+                del self.producers[producer_id]
+
+    return bug
+
+
+@mutant(ProducerState, "end")
+def marker_is_no_sign_of_life(end: Any) -> Any:
+    """T51, T53: the time of a marker does not count: a producer is described, and forgotten, by its last batch (KAFKA-9144)."""
+
+    def bug(self: ProducerState, marker: Marker, offset: int, timestamp: int, now_ms: int) -> Any:
+        producer = self.producers.get(marker.producer_id)
+        times = (producer.timestamp, producer.seen_ms) if producer is not None else None
+        found = end(self, marker, offset, timestamp, now_ms)
+        if producer is not None and times is not None:
+            producer.timestamp, producer.seen_ms = times
+        return found
+
+    return bug
+
+
+@mutant(ProducerState, "open_since")
+def newest_transaction_says_what_is_late(_: Any) -> Any:
+    """T54: a transaction that hangs is not counted as late while others begin in its partition."""
+
+    def bug(self: ProducerState, before_ms: int) -> bool:
+        return bool(self.open) and next(reversed(self.open.values())) < before_ms
+
+    return bug
+
+
+@mutant(ProducerState, "guard")
+def guards_have_no_bound(guard: Any) -> Any:
+    """GUARDS_OF_PARTITION: clients that ask and never write fill the memory of a partition's leader."""
+
+    def bug(self: ProducerState, producer_id: int, epoch: int, sequence: int, version: int, now_ms: int) -> Guard:
+        others, self.guards = self.guards, OrderedDict({producer_id: self.guards[producer_id]} if producer_id in self.guards else {})
+        found: Guard = guard(self, producer_id, epoch, sequence, version, now_ms)
+        others.update(self.guards)
+        self.guards = others
+        return found
+
+    return bug
+
+
+@mutant(ProducerState, "guard")
+def guard_that_is_used_leaves_first(guard: Any) -> Any:
+    """GUARDS_OF_PARTITION: whoever asked first leaves, also when it has just asked again, and its batch is refused."""
+
+    def bug(self: ProducerState, producer_id: int, epoch: int, sequence: int, version: int, now_ms: int) -> Guard:
+        order = list(self.guards)
+        found: Guard = guard(self, producer_id, epoch, sequence, version, now_ms)
+        for each in (*order, *(new for new in list(self.guards) if new not in order)):
+            if each in self.guards:
+                self.guards.move_to_end(each)
+        return found
+
+    return bug
+
+
+# questions to coordinators
+
+
+@mutant(_Batch, "takes")
+def unlike_questions_go_together(_: Any) -> Any:
+    """B8: two epochs or versions of an id are asked for at once: the coordinator answers for the first, and both get that answer."""
+
+    def bug(self: _Batch, question: Any) -> bool:
+        return True
+
+    return bug
+
+
+@mutant(TransactionVerifier, "_answered")
+def only_the_first_question_is_answered(_: Any) -> Any:
+    """B8: of the questions in a request only the first hears what became of it: the batches of the others wait for ever."""
+
+    def bug(self: TransactionVerifier, batch: _Batch, answer: Any, error: str | None) -> None:
+        codes = verification._codes(answer) if answer is not None else KafkaError(Code.NETWORK_EXCEPTION, error)
+        (question, done), *_ = batch.questions
+        done(self._settle(question, codes if isinstance(codes, KafkaError) else codes.get(question.transactional_id, {})))
+
+    return bug
+
+
+@mutant(TransactionVerifier, "_ask_there")
+def each_question_is_a_request(_: Any) -> Any:
+    """T29: a thousand transactions that begin in a turn are a thousand requests to their coordinator."""
+
+    def bug(self: TransactionVerifier, broker: int, question: Any, done: Any) -> None:
+        if not self._batches:
+            self._context.runtime.clock.at_turn_end(self._end_turn)
+        self._batches.setdefault(broker, []).append(_Batch())
+        self._batches[broker][-1].add(question, done)
+
+    return bug
+
+
 # markers
+
+
+@mutant(ProducerState, "admit_marker", *IN_SMALL_LIVES)
+def marker_is_refused_the_second_time(admit: Any) -> Any:
+    """B2: a marker of version 2 that is sent again, because its answer was lost, is refused for ever: the transaction hangs (KAFKA-19999)."""
+
+    def bug(self: ProducerState, marker: Marker) -> bool:
+        producer = self.producers.get(marker.producer_id)
+        if producer is not None and marker.version >= 2 and marker.epoch == producer.epoch:
+            raise KafkaError(Code.INVALID_PRODUCER_EPOCH)
+        return bool(admit(self, marker))
+
+    return bug
 
 
 @mutant(MarkerWriter, "write")
@@ -112,7 +236,7 @@ def marker_answered_before_commit(write: Any) -> Any:
     return bug
 
 
-@mutant(ProducerState, "admit_marker")
+@mutant(ProducerState, "admit_marker", *IN_SMALL_LIVES)
 def marker_of_any_epoch(_: Any) -> Any:
     """T35: a marker that comes late ends the transaction that its producer has begun since."""
 
@@ -122,7 +246,7 @@ def marker_of_any_epoch(_: Any) -> Any:
     return bug
 
 
-@mutant(ProducerState, "admit_marker")
+@mutant(ProducerState, "admit_marker", *IN_SMALL_LIVES)
 def marker_of_a_deposed_coordinator(admit: Any) -> Any:
     """T35: a coordinator that is none any more still ends transactions."""
 
@@ -139,7 +263,7 @@ def marker_of_a_deposed_coordinator(admit: Any) -> Any:
     return bug
 
 
-@mutant(ProducerState, "end")
+@mutant(ProducerState, "end", *IN_SMALL_LIVES)
 def marker_leaves_the_epoch(end: Any) -> Any:
     """T36: the marker of a transaction does not fence its producer: what comes late of that transaction begins another."""
 
@@ -154,7 +278,7 @@ def marker_leaves_the_epoch(end: Any) -> Any:
     return bug
 
 
-@mutant(Log, "append_as_follower")
+@mutant(Log, "append_as_follower", *IN_SMALL_LIVES)
 def follower_passes_over_markers(append: Any) -> Any:
     """T37: a follower does not apply markers: when it leads, all that was ever begun is open."""
 
@@ -169,146 +293,11 @@ def follower_passes_over_markers(append: Any) -> Any:
     return bug
 
 
-@mutant(snapshots, "read_marker")
+@mutant(snapshots, "read_marker", *IN_SMALL_LIVES)
 def restart_passes_over_markers(_: Any) -> Any:
     """T37: recovery does not apply markers: what has ended since the last snapshot is open again, for ever."""
 
     def bug(batch: bytes) -> None: ...
-
-    return bug
-
-
-# the last stable offset, and what readers are told
-
-
-@mutant(ProducerState, "first_unstable")
-def stable_ahead_of_the_replicated_marker(_: Any) -> Any:
-    """T38: readers are shown a transaction whose marker is appended and may be taken back."""
-
-    def bug(self: ProducerState, high_watermark: int) -> int | None:
-        return next(iter(self.open), None)
-
-    return bug
-
-
-@mutant(snapshots, "rebuild")
-def snapshot_hides_what_is_not_replicated(rebuild: Any) -> Any:
-    """T38: after a restart readers are shown a transaction whose marker is before the snapshot and not committed (once real)."""
-
-    def bug(*given: Any) -> ProducerState:
-        state: ProducerState = rebuild(*given)
-        state.restored_at = 0
-        return state
-
-    return bug
-
-
-def _rebuild_without(rebuild: Any) -> Any:
-    return snapshot_hides_what_is_not_replicated(rebuild)
-
-
-part_of(snapshot_hides_what_is_not_replicated, recovery, "rebuild")(_rebuild_without)
-part_of(snapshot_hides_what_is_not_replicated, log_module, "rebuild")(_rebuild_without)
-
-
-@mutant(Partition, "last_stable_offset")
-def stable_is_the_high_watermark(_: Any) -> Any:
-    """T38: readers of what is committed are shown what is not decided."""
-    return property(lambda self: self.high_watermark)
-
-
-@mutant(Fetch, "_consumer_read")
-def isolation_is_passed_over(read: Any) -> Any:
-    """T39: readers of what is committed get records up to the high watermark, without those that are known to be aborted."""
-
-    def bug(self: Fetch, partition: Partition, cached: Any) -> Any:
-        if not self.isolated or partition.leader is None:
-            return read(self, partition, cached)
-        return self._read(partition, cached, partition.high_watermark, partition.high_watermark)
-
-    return bug
-
-
-@mutant(list_offsets, "_readable")
-def offsets_are_listed_up_to_the_high_watermark(_: Any) -> Any:
-    """T42: readers of what is committed are told an end that is not theirs."""
-
-    def bug(partition: Partition, isolation_level: int) -> int:
-        return partition.high_watermark
-
-    return bug
-
-
-@mutant(Log, "aborted")
-def aborted_of_the_first_segment_alone(aborted: Any) -> Any:
-    """T48: a transaction whose abort lies in a later segment than its records is shown."""
-
-    def bug(self: Log, offset: int, end: int) -> Any:
-        slot = max(0, self._slot_of(offset))
-        bound = self.segments[slot + 1].base_offset if slot + 1 < len(self.segments) else self.end_offset
-        return [each for each in aborted(self, offset, end) if each.last_offset < bound]
-
-    return bug
-
-
-@mutant(TransactionIndex, "append")
-def search_for_aborts_stops_early(append: Any) -> Any:
-    """T48: an entry says that no earlier transaction is open, and one is: its abort is not looked for."""
-
-    def bug(self: TransactionIndex, entry: Any) -> None:
-        append(self, entry._replace(last_stable_offset=entry.last_offset + 1))
-
-    return bug
-
-
-@mutant(TransactionIndex, "__init__")
-def aborts_are_lost_at_a_restart(_: Any) -> Any:
-    """T49: what the file says of aborted transactions is not read back: they are shown as committed."""
-
-    def bug(self: TransactionIndex, data: bytes = b"") -> None:
-        self.entries, self._lowest, self.written = [], [], 0
-
-    return bug
-
-
-@mutant(TransactionIndex, "truncate")
-def aborts_outlive_their_markers(_: Any) -> Any:
-    """T49: an abort that was cut off stays in the index: what is committed there afterwards is not shown."""
-
-    def bug(self: TransactionIndex, offset: int) -> None: ...
-
-    return bug
-
-
-@mutant(Segment, "take_aborted")
-def an_index_made_again_is_only_appended_to(take: Any) -> Any:
-    """B7: the entries of a lost index are below the recovery point: a loss of power leaves an empty file, which says that nothing was aborted."""
-
-    def bug(self: Segment, entries: Any, *, durable: bool) -> None:
-        take(self, entries, durable=False)
-
-    return bug
-
-
-@mutant(Segment, "_distrust_positions")
-def aborts_go_with_the_offset_index(_: Any) -> Any:
-    """B7: a loss of power takes the offset index of a segment, and the entries of its transaction index are thrown away with it."""
-
-    def bug(self: Segment) -> None:
-        self._keep_entries_below(self.base_offset)
-
-    return bug
-
-
-@mutant(Transactions, "_enter")
-def aborts_reach_into_the_dirty_part(_: Any) -> Any:
-    """T52: in the cleaner's first pass an abort before the dirty part hides the next transaction of its producer: committed records are lost."""
-
-    def bug(self: Transactions, header: Any) -> None:
-        last_offset = header[0] + header[6]
-        while self._aborts and self._aborts[-1].first_offset <= last_offset:
-            aborted = self._aborts.pop()
-            self._aborting[aborted.producer_id] = aborted
 
     return bug
 

@@ -80,6 +80,7 @@ OF_AREA: dict[str, tuple[str, ...]] = {
     "transactions": (),  # scenarios alone
     "cleaner": ("compaction",),
     "exactly_once": ("transactions",),
+    "read_committed": ("small replication", "transactions"),
 }
 
 

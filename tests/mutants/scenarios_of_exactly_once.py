@@ -6,17 +6,28 @@ from random import Random
 from raftka.coordinator.pending_offsets import PendingOffsets
 from raftka.coordinator.records import CommittedOffset
 from raftka.coordinator.transactions.commands import EndTransaction
+from raftka.limits import GUARDS_OF_PARTITION
 from raftka.log.compaction.transactions import Transactions
 from raftka.log.log import Log
 from raftka.log.producers.markers import Marker
+from raftka.log.producers.state import ProducerState
 from raftka.log.segments.transaction_index import AbortedTransaction
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.records import BATCH_HEADER
+from raftka.wire.records import BATCH_HEADER, TRANSACTIONAL
+from tests.broker.test_verification import (
+    test_an_id_is_asked_once_for_what_is_alike_and_again_for_what_is_not,
+    test_the_questions_of_a_turn_go_together,
+    test_when_there_is_no_answer_all_hear_it,
+)
 from tests.coordinator.test_transactions import test_a_coordinator_that_nobody_vouches_for_asks_its_replicas_before_it_answers
 from tests.log.given import NOW, append, batch, checkpoint, disk, end_transaction, in_transaction, open_log
 from tests.mutants.directed import finds
 
 PRODUCER = 7
+
+
+def _begun(sequence: int = 0, epoch: int = 0) -> memoryview:
+    return batch(producer=PRODUCER, sequence=sequence, epoch=epoch, transactional=True)
 
 
 def _refused(records: memoryview, log: Log) -> Code:
@@ -162,3 +173,94 @@ def aborts_reach_into_the_dirty_part() -> None:
 def a_coordinator_refuses_from_memory() -> None:
     fenced = EndTransaction("x", 1, 1, commit=True)
     test_a_coordinator_that_nobody_vouches_for_asks_its_replicas_before_it_answers(fenced)
+
+
+@finds
+def batch_of_a_new_epoch_joins_the_open_transaction() -> None:
+    """The next client of the id writes before the marker of the one that it has fenced."""
+    log = open_log()
+    in_transaction(log, _begun())
+    assert _refused(_begun(epoch=1), log) is Code.INVALID_TXN_STATE, "torn: it is in the transaction of the client before"
+
+
+@finds
+def open_transactions_expire() -> None:
+    log = open_log()
+    in_transaction(log, _begun())
+    log.producers.expire(NOW + 10**9, 1000)
+    end_transaction(log, PRODUCER, commit=True)
+    assert not log.producers.open, "hanging: its producer was forgotten"
+
+
+@finds
+def marker_is_no_sign_of_life() -> None:
+    log = open_log()
+    in_transaction(log, _begun())
+    end_transaction(log, PRODUCER, commit=True, now=NOW + 900)
+    log.producers.expire(NOW + 1200, 1000)
+    assert PRODUCER in log.producers.producers, "a producer is forgotten too early"
+
+
+@finds
+def newest_transaction_says_what_is_late() -> None:
+    state = ProducerState()
+    for producer_id, begun_ms in ((7, 0), (8, 900)):
+        state.record(producer_id, 0, 0, 1, producer_id, begun_ms, begun_ms, TRANSACTIONAL)
+    assert state.open_since(500), "a late transaction is not counted"
+
+
+@finds
+def guards_have_no_bound() -> None:
+    state = ProducerState()
+    for producer_id in range(GUARDS_OF_PARTITION.value + 1):
+        state.guard(producer_id, 0, 0, 2, NOW)
+    assert len(state.guards) == GUARDS_OF_PARTITION.value, "more guards than there may be"
+
+
+@finds
+def guard_that_is_used_leaves_first() -> None:
+    state = ProducerState()
+    for producer_id in (*range(3), 0):
+        state.guard(producer_id, 0, 0, 2, NOW)
+    assert list(state.guards) == [1, 2, 0], "whoever has just asked again is to leave first"
+
+
+@finds
+def unlike_questions_go_together() -> None:
+    test_an_id_is_asked_once_for_what_is_alike_and_again_for_what_is_not()
+
+
+@finds
+def only_the_first_question_is_answered() -> None:
+    test_when_there_is_no_answer_all_hear_it()
+
+
+@finds
+def each_question_is_a_request() -> None:
+    test_the_questions_of_a_turn_go_together()
+
+
+@finds
+def marker_is_refused_the_second_time() -> None:
+    """Its answer was lost."""
+    log = open_log()
+    in_transaction(log, _begun(), version=2)
+    for _ in range(2):
+        end = end_transaction(log, PRODUCER, commit=True, epoch=1, version=2)
+        assert end > 0, "the marker is refused"
+
+
+@finds
+def aborts_behind_the_data_are_left_out() -> None:
+    log = open_log()
+    in_transaction(log, _begun())
+    end_transaction(log, PRODUCER, commit=False)
+    assert log.aborted(0, 1), "dirty read: an abort is not named"
+
+
+@finds
+def stable_before_the_log() -> None:
+    log = open_log()
+    in_transaction(log, _begun(), _begun(sequence=1))
+    log.set_start_offset(1)
+    assert log.last_stable_offset(2) == 1, "last stable offset: it is before the log"

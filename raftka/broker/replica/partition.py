@@ -162,13 +162,8 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """Below it every transaction is over, and its marker committed: where readers of what is committed stop."""
-        high_watermark = self.high_watermark
-        producers = self.log.producers
-        if not producers.unstable and high_watermark >= producers.restored_at:
-            return high_watermark
-        unstable = producers.first_unstable(high_watermark)
-        return high_watermark if unstable is None else min(high_watermark, max(unstable, self.log.start_offset))
+        """Where readers of what is committed stop."""
+        return self.log.last_stable_offset(self.high_watermark)
 
     @property
     def leader_epoch(self) -> int:

@@ -1,4 +1,4 @@
-"""Small lives: a seed that is even is one of the metadata quorum, an odd one is one of replication."""
+"""Small lives: a seed that is even is one of the metadata quorum, an odd one is one of replication, a third of these with transactions."""
 
 from hashlib import blake2b
 from typing import NamedTuple
@@ -37,7 +37,13 @@ def _replication(seed: int) -> tuple[int, int, int, float, str]:
     life = replication_life.run_seed(seed)
     oracle = life.oracle
     everything = f"{life.faults} {oracle.known} {oracle.leaders} {oracle.truncations} {life.sent} {life.now}"
-    return len(oracle.acknowledged), replication_life.RECORDS, len(life.faults), life.now, everything
+    return (
+        len(oracle.acknowledged),
+        life.records + (life.transactions.sent if life.transactions is not None else 0),
+        len(life.faults),
+        life.now,
+        everything,
+    )
 
 
 def _hash(everything: str) -> str:

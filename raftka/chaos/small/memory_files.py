@@ -6,7 +6,7 @@ A file that was cut may be whole again, and have lost what came after the cut; a
 from collections.abc import Callable, Sequence
 from random import Random
 
-from raftka.runtime.interfaces import Buffer
+from raftka.runtime.interfaces import Buffer, File
 
 
 class MemoryFile:
@@ -74,7 +74,10 @@ class MemoryFiles:
     def list(self, path: str) -> list[str]:
         return sorted(name.removeprefix(path + "/") for name in self.files if name.startswith(path + "/"))
 
-    def make_directory(self, path: str) -> None: ...
+    def make_directory(self, path: str, *, durable: bool = True) -> None: ...
+
+    def space(self, path: str) -> tuple[int, int]:
+        return 1 << 40, 1 << 40
 
     def read(self, path: str) -> bytes:
         return bytes(self.open(path).data)
@@ -105,9 +108,14 @@ class MemoryFiles:
         self._locks.add(path)
         return lambda: self._locks.discard(path)
 
-    def flush(self, files: Sequence[MemoryFile], done: Callable[[OSError | None], None]) -> None:
+    def discard(self, file: File) -> None: ...
+
+    def flush(self, files: Sequence[File | str], done: Callable[[OSError | None], None]) -> None:
         for file in files:
-            file.sync()
+            if isinstance(file, str):
+                self.sync_directory(file)
+            else:
+                file.sync()
         done(None)
 
     # what tests do to it

@@ -48,7 +48,7 @@ class Node:
         self.life += 1
         self.applied = []
         random = Random(f"{self.cluster.seed}/{self.id}/{self.life}")
-        journal = Journal.open(self.disk, "raft", self.id)  # type: ignore[arg-type]
+        journal = Journal.open(self.disk, "raft", self.id)
         self.core = RaftCore(self.id, self.cluster.voters, journal, random, self.now(), self.cluster.config)
         self._turn_at = FOREVER
         self.on_start(self)

@@ -131,7 +131,7 @@ class Oracle:
 
 
 def _read_anew(node: Node) -> Journal:
-    return Journal.open(node.disk.copy(), node.core.journal.directory, node.id)  # type: ignore[arg-type]
+    return Journal.open(node.disk.copy(), node.core.journal.directory, node.id)
 
 
 def _content(journal: Journal) -> tuple[object, ...]:

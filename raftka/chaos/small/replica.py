@@ -31,6 +31,8 @@ class Oracle(Protocol):
 
     def truncates(self, replica: "Replica", offset: int) -> None: ...
 
+    def rebuilt(self, replica: "Replica") -> None: ...
+
 
 class World(Protocol):
     """Time, chance, the network and the controller, as a replica sees them."""
@@ -53,6 +55,8 @@ class World(Protocol):
     def ask_offsets(self, replica: "Replica", fetch: FollowerFetch) -> None: ...
 
     def acknowledge(self, replica: "Replica", value: str, offset: int) -> None: ...
+
+    def new_log(self) -> "Log": ...
 
 
 class Log:
@@ -83,6 +87,14 @@ class Log:
             self.assign_epoch(entry.epoch)
             self.entries.append(entry)
 
+    def append_fetched(self, records: Sequence[Entry], epoch: int) -> None:
+        """As follower. Raises KafkaError."""
+        self.append(records, epoch)
+
+    def read(self, offset: int) -> Sequence[Entry]:
+        """What a follower is sent."""
+        return self.entries[offset : offset + FETCHED]
+
     def epoch_end(self, epoch: int) -> tuple[int, int]:
         return self.epochs.end_offset(epoch, self.end)
 
@@ -91,10 +103,19 @@ class Log:
         self.epochs.truncate_from_end(offset)
         self.flushed = min(self.flushed, offset)
 
+    def begin_flush(self) -> int:
+        """What to give to `flush` when the disk has had its time."""
+        return self.end
+
     def flush(self, end: int) -> None:
         """Entries below `end` when the flush began are on the platter, if they are still in the log."""
         self.flushed = max(self.flushed, min(end, self.end))
         self._platter = self.entries[: self.flushed], [each for each in self.epochs.entries() if each[1] <= self.flushed]
+
+    def restart(self, random: Random, *, power: bool) -> None:
+        """Another process begins with what the one before, or the disk, has left."""
+        if power:
+            self.lose_power(random)
 
     def lose_power(self, random: Random) -> None:
         """A random part of the unflushed entries stays; a cut that was not flushed may come undone."""
@@ -115,7 +136,7 @@ class Replica:
     def __init__(self, world: World, broker_id: int) -> None:
         self.world = world
         self.id = broker_id
-        self.log = Log()
+        self.log = world.new_log()
         self.alive = self.paused = False
         self.life = 0
         self.broker_epoch = -1
@@ -146,9 +167,11 @@ class Replica:
         self.alive = False
         self.life += 1
         self.leader = self.fetch = None
+        self.log.restart(self.world.random, power=power)
         if power:
-            self.log.lose_power(self.world.random)
             self.high_watermark = min(self.high_watermark, self.log.end)
+        self.follower = FollowerState(-1, -1, self.log.end, self.high_watermark)
+        self.world.oracle.rebuilt(self)
 
     # what the metadata says
 
@@ -201,7 +224,7 @@ class Replica:
 
     def _remove(self) -> None:
         """Remove the replica, which has moved to another broker, and its files."""
-        self.log, self.partition = Log(), NOBODY
+        self.log, self.partition = self.world.new_log(), NOBODY
         self.leader = self.fetch = None
         self.high_watermark = 0
         self.follower = FollowerState(-1, -1, 0, 0)
@@ -211,14 +234,32 @@ class Replica:
 
     def append(self, value: str) -> bool:
         """For a client, with acks=all."""
+
+        def append(epoch: int) -> int:
+            self.log.append([Entry(epoch, value)], epoch)
+            return self.log.end
+
+        return self.write(value, append)
+
+    def write(self, value: str, append: Callable[[int], int]) -> bool:
+        """As leader. `append` gets the leader epoch and returns the offset that must be committed before `value` is acknowledged, -1: none.
+
+        Raises KafkaError.
+        """
         leader = self.leader
         if leader is None or leader.under_min_isr:
             return False
-        self.log.append([Entry(leader.leader_epoch, value)], leader.leader_epoch)
-        self.wants.append((value, self.log.end))
+        end = append(leader.leader_epoch)
+        if end >= 0:
+            self.wants.append((value, end))
         self.apply(leader.appended(self.log.end))
         self.flush()
         return True
+
+    @property
+    def committed(self) -> int:
+        """The high watermark."""
+        return (self.leader or self.follower).high_watermark
 
     def apply(self, effects: LeaderEffects) -> None:
         for effect in effects:
@@ -248,7 +289,7 @@ class Replica:
                 return Answer(Code.NONE, -1, 0, b"", (epoch, end))
         if position.fetch_offset > log.end:
             return Answer(Code.OFFSET_OUT_OF_RANGE)
-        records = log.entries[position.fetch_offset : position.fetch_offset + FETCHED]
+        records = log.read(position.fetch_offset)
         try:
             self.apply(leader.fetched(follower, position.fetch_offset, self.world.now, broker_epoch))
         except KafkaError as error:
@@ -263,7 +304,7 @@ class Replica:
                 return
             match effect:
                 case AppendRecords(records, epoch):
-                    self.log.append(records, epoch)  # type: ignore[arg-type]
+                    self.log.append_fetched(records, epoch)  # type: ignore[arg-type]
                     self.carry_out(fetch, fetch.appended(self.log.end, self.log.latest_epoch))
                 case TruncateTo(offset):
                     self._cut(fetch, offset)
@@ -279,6 +320,7 @@ class Replica:
     def _cut(self, fetch: FollowerFetch, offset: int) -> None:
         self.world.oracle.truncates(self, offset)
         self.log.truncate(offset)
+        self.world.oracle.rebuilt(self)
         self.carry_out(fetch, fetch.truncated(self.log.end, self.log.latest_epoch))
 
     # its disk
@@ -286,7 +328,7 @@ class Replica:
     def flush(self) -> None:
         if not self._flushing and self.log.flushed < self.log.end:
             self._flushing = True
-            log, end = self.log, self.log.end
+            log, end = self.log, self.log.begin_flush()
             self.world.later(self.world.disk_s(self.id), self, lambda: self._flushed(log, end))
 
     def _flushed(self, log: Log, end: int) -> None:

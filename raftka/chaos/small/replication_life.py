@@ -1,6 +1,7 @@
 """The replication of one partition under faults: real controller, real leaders and followers, a log in memory, messages that are late or lost.
 
 Some ten simulated seconds with a hundred records. Then all heals: everybody must come into the ISR, with the same log, and all that was acknowledged.
+In a third of the lives the logs are the broker's own, on files in memory, and transactional producers write beside the others (transactions.py).
 """
 
 from collections.abc import Callable, Sequence
@@ -10,7 +11,8 @@ from random import Random
 from typing import Any
 
 from raftka.chaos.small.raft_oracle import Violation
-from raftka.chaos.small.replica import Entry, Replica
+from raftka.chaos.small.replica import Entry, Log, Replica
+from raftka.chaos.small.transactions import SHARE, Transactions
 from raftka.metadata.commands import (
     AlteredPartition,
     AlterPartition,
@@ -43,6 +45,7 @@ TICK_S = 0.1
 PATIENCE_S = 1.0  # of who waits for an answer
 TOPIC = "t"
 RECORDS = 100
+RECORDS_BESIDE = 40  # transactions
 PROPERTIES = {
     "node.id": "1",
     "process.roles": "broker,controller",
@@ -90,6 +93,8 @@ class Oracle:
         both = min(offset, len(self.known))
         self.check(replica.log.entries[:both] == self.known[:both], f"{replica.id} has something else below {both}, which is committed")
         self.known += replica.log.entries[both:offset]
+        if self.world.transactions is not None:
+            self.world.transactions.judge.committed(replica, offset)
 
     def truncates(self, replica: Replica, offset: int) -> None:
         self.truncations += 1
@@ -97,12 +102,19 @@ class Oracle:
         same = sum(1 for a, b in zip(mine, self.known, strict=False) if a == b)
         self.check(offset >= min(same, len(self.known)), f"{replica.id} cuts at {offset} what is committed up to {len(self.known)}")
 
+    def rebuilt(self, replica: Replica) -> None:
+        if self.world.transactions is not None:
+            self.world.transactions.judge.rebuilt(replica)
+
 
 class Life:
     def __init__(self, seed: int) -> None:
         self.seed = seed
+        chance = Random(f"transactions/{seed}")
+        self.transactions = Transactions(self, chance) if chance.random() < SHARE else None
         self.now = 0.0
         self.random = Random(f"replication/{seed}")
+        self.records = RECORDS if self.transactions is None else RECORDS_BESIDE  # without a producer id
         self.brokers = self.random.choice((3, 3, 4, 5))
         self.min_isr = self.random.choice((1, 2, 2))
         self.oracle = Oracle(self)
@@ -315,6 +327,14 @@ class Life:
     def acknowledge(self, replica: Replica, value: str, offset: int) -> None:
         self.oracle.check(replica.log.entries[offset].value == value, f"{value} is acknowledged at {offset}, where something else is")
         self.oracle.acknowledged[offset] = value
+        if self.transactions is not None:
+            self.transactions.acknowledged(value)
+
+    def check(self, right: bool, what: str) -> None:
+        self.oracle.check(right, what)
+
+    def new_log(self) -> Log:
+        return self.transactions.new_log() if self.transactions is not None else Log()
 
     # a life
 
@@ -329,10 +349,12 @@ class Life:
         replication = min(self.brokers, self.random.choice((2, 3, 3, 3, 5)))
         self._commit(self.controller.decide(CreateTopics((NewTopic(TOPIC, 1, replication),)), self._context()))
         began = self.now
-        for number in range(RECORDS):
+        for number in range(self.records):
             self.at(began + self.random.uniform(0.0, SECONDS), partial(self._produce, number))
         for _ in range(self.random.randrange(5, 12)):
             self.at(began + self.random.uniform(0.2, SECONDS), partial(self._fault, self.random.choice(FAULTS)))
+        if self.transactions is not None:
+            self.transactions.begin()
         self.run(SECONDS)
         self._heal()
 
@@ -342,6 +364,8 @@ class Life:
 
     def _heal(self) -> None:
         self.over = True
+        if self.transactions is not None:
+            self.transactions.end()
         self.cut.clear()
         self._slow.clear()
         self._net_s = 0.005
@@ -357,6 +381,8 @@ class Life:
             lost = [offset for offset, value in self.oracle.acknowledged.items() if offset >= len(there) or there[offset].value != value]
             self.oracle.check(not lost, f"{each} has lost what was acknowledged at {lost[:3]}")
             self.oracle.check(there[: len(self.oracle.known)] == self.oracle.known, f"{each} has lost what was committed")
+        if self.transactions is not None:
+            self.transactions.check()
 
     def _well(self) -> bool:
         partition = self.partition_of(self.image)
@@ -364,7 +390,8 @@ class Life:
             return False
         leader = self.replicas[partition.leader].leader
         end = self.replicas[partition.leader].log.end
-        return leader is not None and leader.high_watermark == end and all(self.replicas[i].log.end == end for i in partition.replicas)
+        over = self.transactions is None or self.transactions.over
+        return over and leader is not None and leader.high_watermark == end and all(self.replicas[i].log.end == end for i in partition.replicas)
 
     # faults
 

@@ -268,7 +268,7 @@ class OurBench(Bench):
 
     def boot(self, me: str) -> None:
         """Start its process on what its disk has."""
-        journal = Journal.open(self.disks[me], "raft", self.voters[me])  # type: ignore[arg-type]
+        journal = Journal.open(self.disks[me], "raft", self.voters[me])
         self.cores[me] = RaftCore(self.voters[me], sorted(self.names), journal, Random(f"{me}/{self.now}"), self.now, self.config)
         self.handed[me] = []
         for other in self.ids:

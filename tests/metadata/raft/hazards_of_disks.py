@@ -162,7 +162,7 @@ def damaged_memory_ours(_: Path) -> None:
     disk = RememberingFiles()
     _work(disk)
     disk.process_died()
-    journal = Journal.open(disk, "raft", 1)  # type: ignore[arg-type]
+    journal = Journal.open(disk, "raft", 1)
     journal.set_vote(7, 2)
     journal.take_sync()
     journal.synced()
@@ -182,7 +182,7 @@ def damaged_memory_ours(_: Path) -> None:
 
 def _refused(disk: MemoryFiles) -> bool:
     try:
-        Journal.open(disk, "raft", 1).close()  # type: ignore[arg-type]
+        Journal.open(disk, "raft", 1).close()
     except JournalDamaged:
         return True
     return False

@@ -78,7 +78,7 @@ def test_everything_that_is_replaced_is_watched() -> None:
 def test_every_private_name_that_is_used_exists() -> None:
     sources = [path.read_text() for path in Path(str(raftka.metadata.__file__)).parent.glob("quorum/raft_*.py")]
     used = set(re.findall(r"\b_SyncObj__\w+", "".join(sources)))
-    voter = Voter(1, [1, 2], Journal.open(MemoryFiles(), "raft", 1), Random(1), 0.0, RaftConfig())  # type: ignore[arg-type]
+    voter = Voter(1, [1, 2], Journal.open(MemoryFiles(), "raft", 1), Random(1), 0.0, RaftConfig())
 
     assert len(used) > 20
     assert {name for name in used if not hasattr(voter, name)} == set()

@@ -11,7 +11,7 @@ from raftka.metadata.quorum.raft_types import Entry, Snapshot
 
 
 def open_journal(disk: MemoryFiles, node_id: int = 1, cluster_id: str | None = None) -> Journal:
-    return Journal.open(disk, "raft", node_id, cluster_id)  # type: ignore[arg-type]
+    return Journal.open(disk, "raft", node_id, cluster_id)
 
 
 def sync(journal: Journal) -> None:

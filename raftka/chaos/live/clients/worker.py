@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from raftka.chaos.live.clients import clients, copying, java, java_roles, roles, wire
 from raftka.chaos.live.clients.copying import Copying, Following, Ledger
@@ -22,20 +22,25 @@ FINISHES = 3  # tries
 MIXED, NEW = "mixed", "new"  # groups: of all libraries in the classic protocol; of those who know the new one
 
 
-def roles_of(task: Task, client: str, seed: int, kafka_home: str) -> list[object]:
+class Role(Protocol):
+    def run(self) -> None:
+        """Until the task is over."""
+
+
+def roles_of(task: Task, client: str, seed: int, kafka_home: str) -> list[Role]:
     if client == wire.NAME:
         return [wire.WireProducing(task, seed), wire.WireReading(task, seed + 1), wire.WireCommitting(task, seed + 2)]
     if client == java.NAME:
         kafka = java.find(kafka_home)
         return [java_roles.JavaProducing(task, kafka), java_roles.JavaSharing(task, kafka, seed)]
     library = clients.LIBRARIES[client]()
-    found: list[Any] = [Producing(task, library, seed), Reading(task, library), Sharing(task, library, MIXED)]
+    found: list[Role] = [Producing(task, library, seed), Reading(task, library), Sharing(task, library, MIXED)]
     if client == "confluent-kafka":
         found.append(Sharing(task, library, NEW, new_protocol=True))
     return found
 
 
-def transactional_roles(task: Task, client: str, seed: int, worker: int, ledger: Ledger) -> list[Any]:
+def transactional_roles(task: Task, client: str, seed: int, worker: int, ledger: Ledger) -> list[Role]:
     return [Copying(task, client, seed, worker, ledger), Following(task, client, ledger)] if client in clients.LIBRARIES else []
 
 
@@ -50,7 +55,7 @@ def read_everything(task: Task, client: str, seed: int, kafka_home: str, ledger:
         return f"{client}: {error!r}"
 
 
-def _run(role: Any, broken: list[str]) -> None:
+def _run(role: Role, broken: list[str]) -> None:
     try:
         role.run()
     except Exception as error:
@@ -82,7 +87,7 @@ def main() -> int:
     task = Task(given["servers"], given["topic"], given["partitions"], given["per_s"], recorder, over)
     broken: list[str] = []
     ledger = Ledger(Path(given["transactions"]))
-    found: list[Any] = [*roles_of(task, client, seed, home), *transactional_roles(task, client, seed, given["worker"], ledger)]
+    found: list[Role] = [*roles_of(task, client, seed, home), *transactional_roles(task, client, seed, given["worker"], ledger)]
     threads = [threading.Thread(target=_run, args=(role, broken), name=type(role).__name__, daemon=True) for role in found]
     for thread in threads:
         thread.start()

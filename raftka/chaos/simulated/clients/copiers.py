@@ -1,11 +1,13 @@
 """Clients that consume, transform and produce in transactions: each record of an input partition becomes one in every output topic, exactly once.
 
 Several copiers have the same transactional id, and the last that has asked for it goes on. A `Member` reads what its group gives it, and is fenced
-by the group's generation (KIP-447). Both abort, sleep for longer than their transactions may last, and end without a word.
+by the group's generation (KIP-447), a `ConsumerMember` by its own epoch. All abort, sleep for longer than their transactions may last, and end
+without a word.
 """
 
 from collections import Counter
 from collections.abc import Sequence
+from uuid import UUID
 
 import trio
 
@@ -14,12 +16,14 @@ from raftka.chaos.simulated.clients.client import Address, Client, NoAnswer, bat
 from raftka.chaos.simulated.clients.groups import Refused
 from raftka.chaos.simulated.clients.transactional import OF_GROUP, OF_MEMBERS, GaveUp, Ledger, TransactionalProducer
 from raftka.wire.errors import Code
+from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_HEARTBEAT
 from raftka.wire.messages.fetch import FETCH, READ_COMMITTED
 from raftka.wire.messages.groups import HEARTBEAT, JOIN_GROUP, SYNC_GROUP
 
 OUTPUTS = ("tx-a", "tx-b")
 OUTPUT_PARTITIONS = 2
-SESSION_MS = 1200
+SESSION_MS, HEARTBEAT_MS = 1200, 100
+JOINS, LEAVES = 0, -1  # as an epoch
 PAUSE_S = (0.0, 0.1)
 IDLE_S = (0.5, 3.0)  # before a copier takes its id back
 PADDING_BYTES = (0, 200)
@@ -51,7 +55,11 @@ class Copier:
             except (Refused, GaveUp, NoAnswer):
                 pass
             await self._rest()
+        await self._leave()
         self.done = True
+
+    async def _leave(self) -> None:
+        """When all is over."""
 
     async def _rest(self) -> None:
         await trio.sleep(self._random.uniform(*IDLE_S))
@@ -202,6 +210,63 @@ class Member(Copier):
         synced = await self.client.ask(where, SYNC_GROUP, asked, 2 * SESSION_MS / 1000)
         _check(synced.error_code)
         self._sources = [self._all[p] for p in bytes(synced.assignment)]
+
+
+class ConsumerMember(Member):
+    """Of a group of the new protocol: the coordinator shares out all partitions of the topic, and it copies those that are the group's."""
+
+    def __init__(self, client: Client, ledger: Ledger, transactional_id: str, group: str, sources: Sequence[Place], timeout_ms: int) -> None:
+        super().__init__(client, ledger, transactional_id, group, sources, timeout_ms)
+        self._topic = sources[0][0]
+        self._owned: list[int] = []  # partitions
+
+    async def _leave(self) -> None:
+        try:
+            await self._ask(LEAVES, whole=False)
+        except (Refused, GaveUp, NoAnswer):
+            pass  # its session will be over
+
+    async def _copy(self, source: Place) -> None:
+        await self._heartbeat(whole=False)
+        if source in self._sources:
+            await Copier._copy(self, source)
+
+    async def _join(self, where: Address) -> None:
+        """Until it has something to copy."""
+        self._member_id = self._member_id or str(UUID(bytes=self._random.randbytes(16)))
+        self._generation, self._owned, self._sources = JOINS, [], []
+        await self._heartbeat(whole=True)
+        while not self._sources and not self.over:
+            await trio.sleep(HEARTBEAT_MS / 1000)
+            await self._heartbeat(whole=False)
+
+    async def _heartbeat(self, *, whole: bool) -> None:
+        """Take and give up what the coordinator says, and tell it so. No transaction is open meanwhile."""
+        while (assigned := await self._ask(self._generation, whole=whole)) is not None and assigned != self._owned:
+            for partition in set(assigned) - set(self._owned):
+                if (source := (self._topic, partition)) in self._all:
+                    self._positions[source] = max(0, await self.producer.committed(self._group, source))
+            self._owned, whole = assigned, True
+            self._sources = [source for source in self._all if source[1] in assigned]
+
+    async def _ask(self, epoch: int, *, whole: bool) -> list[int] | None:
+        """A heartbeat; returns the partitions that it is to have, None: as before."""
+        request, topic_id = CONSUMER_GROUP_HEARTBEAT.request, await self.client.topic_id(self._topic)
+        owned = [request.topic_partitions(topic_id=topic_id, partitions=self._owned)] if self._owned else []
+        row = request(
+            group_id=self._group,
+            member_id=self._member_id,
+            member_epoch=epoch,
+            rebalance_timeout_ms=SESSION_MS if whole else -1,
+            subscribed_topic_names=[self._topic] if whole else None,
+            topic_partitions=owned if whole else None,
+        )
+        answer = await self.client.ask(await self.producer.coordinator(OF_GROUP, self._group), CONSUMER_GROUP_HEARTBEAT, row)
+        _check(answer.error_code)
+        self._generation = answer.member_epoch
+        if answer.assignment is None:
+            return None
+        return sorted(p for each in answer.assignment.topic_partitions if bytes(each.topic_id) == topic_id for p in each.partitions)
 
 
 def _check(code: int) -> None:

@@ -1,7 +1,7 @@
 """Transactions at work: producers of both versions of the protocol copy input partitions into two output topics, offsets in the transaction.
 
-Two clients share each transactional id, one always taking over from the other, and the members of a group share what is left; readers of what is
-committed watch all outputs. In the end the logs' own markers judge: see chaos/checks/transactions.py.
+Two clients share each transactional id, one always taking over from the other, and the members of a group share what is left, in half of the lives by
+the new protocol (KIP-848); readers of what is committed watch all outputs. In the end the logs' own markers judge: see chaos/checks/transactions.py.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from raftka.chaos.checks import transactions as checks
 from raftka.chaos.checks.transactions import Entry, Place, Span
 from raftka.chaos.simulated.checks import verify
 from raftka.chaos.simulated.clients.client import Client
-from raftka.chaos.simulated.clients.copiers import OUTPUT_PARTITIONS, OUTPUTS, Copier, Member, outputs
+from raftka.chaos.simulated.clients.copiers import HEARTBEAT_MS, OUTPUT_PARTITIONS, OUTPUTS, SESSION_MS, ConsumerMember, Copier, Member, outputs
 from raftka.chaos.simulated.clients.transactional import TV1, TV2, CommittedReader, Ledger, TransactionalProducer
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.chaos.simulated.workloads.group import OFFSETS, move_leaders
@@ -60,6 +60,10 @@ class TransactionWork:
         "transaction.state.log.num.partitions": "2",
         "group.min.session.timeout.ms": "100",
         "group.initial.rebalance.delay.ms": "100",
+        "group.consumer.session.timeout.ms": str(SESSION_MS),
+        "group.consumer.min.session.timeout.ms": str(SESSION_MS),
+        "group.consumer.heartbeat.interval.ms": str(HEARTBEAT_MS),
+        "group.consumer.min.heartbeat.interval.ms": str(HEARTBEAT_MS),
         "replica.lag.time.max.ms": "2000",
         "leader.imbalance.check.interval.seconds": "1",  # leaderships go back and forth
     }
@@ -88,8 +92,9 @@ class TransactionWork:
         half = INPUTS // 2
         for partition in range(half):
             self._add(Copier, cluster, chance, f"tx-{partition}", 2, ALONE, [(INPUT, partition)])
+        kind = cluster.world.random("protocol of the members").choice((Member, ConsumerMember))
         for number in range(2):
-            self._add(Member, cluster, chance, f"tx-member-{number}", 1, TOGETHER, [(INPUT, partition) for partition in range(half, INPUTS)])
+            self._add(kind, cluster, chance, f"tx-member-{number}", 1, TOGETHER, [(INPUT, partition) for partition in range(half, INPUTS)])
         self.readers = [CommittedReader(cluster.client(f"committed{i}"), place, chance) for i, place in enumerate(outputs())]
         clients: list[Feeder | Copier | CommittedReader] = [self.feeder, *self.copiers, *self.readers]
         for each in clients:
