@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 240  # for what takes twenty where nothing else runs
-BATCH = 60  # records
 
 
 @dataclass(frozen=True)
@@ -26,12 +25,13 @@ class Copy:
     tasks: int  # at least: where every partition has records, as many as partitions
     value: str = "value"
     notes: str = ""
+    batch: int = 60  # records at most
     options: Mapping[str, str] = field(default_factory=dict)
 
     def start(self, spark: Any) -> Any:
         servers = {"kafka.bootstrap.servers": self.bootstrap_servers}
         reader = spark.readStream.format("raftka").options(**servers, subscribe=self.source, startingOffsets="earliest")
-        frame = reader.options(maxOffsetsPerTrigger=BATCH, minPartitions=self.tasks).load()
+        frame = reader.options(maxOffsetsPerTrigger=self.batch, minPartitions=self.tasks).load()
         rows = frame.selectExpr("concat(partition, '-', cast(key as string)) as key", f"{self.value} as value", "partition")
         if self.notes:
             rows = rows.mapInArrow(noting(self.notes), rows.schema)
@@ -114,7 +114,7 @@ def processes() -> list[Process]:
 def main() -> None:
     from pyspark.errors import StreamingQueryException
 
-    from raftka.pipeline import session
+    from raftka.pipeline.spark import session
 
     copy, settings, master = sys.argv[1:]
     spark = session("copy", json.loads(settings), master=master)

@@ -5,6 +5,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,8 @@ class Job:
             self.player.fill(self.copy.source, count, partition, first=self.filled[partition])
             self.filled[partition] += count
 
-    def run(self, **changes: str) -> None:
-        assert replace(self.copy, **changes).start(self.spark).awaitTermination(SECONDS)
+    def run(self, value: str = "value") -> None:
+        assert replace(self.copy, value=value).start(self.spark).awaitTermination(SECONDS)
 
     def driver(self, *, settings: dict[str, str] = SETTINGS, master: str = "local[2]", environment: dict[str, str] | None = None) -> Driver:
         started = Driver(self.copy, settings, master, environment)
@@ -57,6 +58,13 @@ class Job:
     def written(self) -> int:
         """Rows, those of no committed transaction among them."""
         return len(found(self.cluster, self.copy.topic, "read_uncommitted"))
+
+    def is_held(self, fault: Fault, least: int) -> bool:
+        """Whether a request was held, and there are so many rows."""
+        return fault.hits > 0 and self.has(least)
+
+    def has(self, least: int) -> bool:
+        return self.written() >= least
 
     def hold_rows(self) -> Fault:
         """Rows of one partition are not taken; those of others are, and so are claims."""
@@ -126,11 +134,11 @@ def test_a_batch_is_there_once_whenever_its_driver_is_killed(job: Job) -> None:
     job.run()
     job.fill(SECOND)
     job.fill((5, 5, 5))
-    for hold, rows in ((hold_claims, False), (hold_rows, True), (hold_end, True), (lose_answer_of_end, True)):
-        before = job.written()
+    for hold, new_rows in ((hold_claims, 0), (hold_rows, 1), (hold_end, 1), (lose_answer_of_end, 1)):
+        least = job.written() + new_rows
         with hold(job) as fault:
             driver = job.driver()
-            job.wait(lambda fault=fault, before=before, rows=rows: fault.hits > 0 and (not rows or job.written() > before))
+            job.wait(partial(job.is_held, fault, least))
             driver.kill()
     job.run()
 
@@ -182,7 +190,7 @@ def test_a_task_whose_process_was_killed_ends_the_batch_and_the_next_run_does_it
     job.copy = replace(job.copy, notes=str(tmp_path / "notes"))
     with job.hold_rows() as fault:
         driver = job.driver(settings=STANDALONE, master=standalone.master, environment=plain_environment())
-        job.wait(lambda: fault.hits and job.written())
+        job.wait(partial(job.is_held, fault, 1))
         kill(int((tmp_path / "notes" / str(HELD)).read_text()))
         said = driver.ended()
 
