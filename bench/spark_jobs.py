@@ -1,5 +1,5 @@
-"""Jobs of Spark on topics: how fast both formats read, what it costs the broker, and an audit. Needs raftka[pipeline]; jars of format("kafka") come
-from Maven."""
+"""Jobs of Spark on topics: how fast both formats read, what it costs the broker, what exactly once costs a stream, and an audit. Needs
+raftka[pipeline]; jars of format("kafka") come from Maven."""
 
 import statistics
 import time
@@ -21,6 +21,8 @@ FILLED = "produce -b 16384 -s 90 -c 10 -d 5"  # records of 100 bytes, with what 
 REQUESTS, FILL_SECONDS = 31_500, 120
 SETTINGS = {"log.retention.ms": "-1", "raftka.log.flush": "os"}  # one node: nobody flushes, as in `throughput`
 SPARK = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.driver.memory": "3g", "spark.log.level": "ERROR"}
+COPY, COPIED, COPY_BATCH, COPY_GOAL = "copy", 1_000_000, 200_000, 0.8
+GUARANTEES = ("at-least-once", "exactly-once")
 AUDITED, PRODUCERS, AUDIT_GOAL_S = 20_000_000, 40, 180
 LOST, TWICE, PHANTOMS = 3, 2, 4
 PLANTED = {"lost": LOST, "duplicated": TWICE, "phantom": PHANTOMS, "reordered": 0}
@@ -73,6 +75,42 @@ def _read(spark: Any, system: System, form: str) -> tuple[float, float]:
     return rows / seconds, (cpu_seconds(system.pid(1)) - used) / rows * 1e6
 
 
+def sinks(spark: Any, runs: int) -> Iterator[str]:
+    """A stream into a topic with as many partitions, in turns: at least once, and exactly once."""
+    yield f"| stream of {COPIED / 1e6:.0f} M records, topic to topic, batches of {COPY_BATCH:,} | rows/s | of at least once (goal: {COPY_GOAL}) |"
+    yield "|---|---|---|"
+    found = defaultdict(list)
+    with Raftka(1, SETTINGS) as system, TemporaryDirectory(prefix="raftka-copy-") as folder:
+        system.start()
+        system.wait_ready()
+        system.create_topic(COPY, PARTITIONS)
+        load(f"{FILLED} -m {COPIED // 159 + 1}", system.create_topic(TOPIC, PARTITIONS), system.pids, TOPIC, FILL_SECONDS)
+        for run in range(runs + 1):
+            for guarantee in GUARANTEES:
+                rate = _copy(spark, system, guarantee, f"{folder}/{guarantee}-{run}")
+                if run:  # the first one is warm-up
+                    found[guarantee].append(rate)
+    for guarantee, rates in found.items():
+        median = statistics.median(rates)
+        share = median / statistics.median(found[GUARANTEES[0]])
+        yield f"| {guarantee} | **{median / 1000:,.0f} k** ({min(rates) / 1000:,.0f}-{max(rates) / 1000:,.0f}) | **{share:.2f}** |"
+
+
+def _copy(spark: Any, system: System, guarantee: str, checkpoint: str) -> float:
+    """Rows a second of its batches; what Spark does before the first one and behind the last one is left out."""
+    servers = {"kafka.bootstrap.servers": ",".join(f"{host}:{port}" for host, port in system.addresses)}
+    reader = spark.readStream.format("raftka").options(**servers, subscribe=TOPIC, startingOffsets="earliest", maxOffsetsPerTrigger=COPY_BATCH)
+    writer = reader.load().select("key", "value", "partition").writeStream.format("raftka")
+    writer = writer.options(**servers, topic=COPY, deliveryGuarantee=guarantee, checkpointLocation=checkpoint)
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    batches = [each for each in query.recentProgress if each["numInputRows"]]
+    rows, ms = (int(sum(each[name] for each in batches)) for name in ("numInputRows", "batchDuration"))
+    if rows != _end(system):
+        raise BenchFailed(f"{rows} rows were copied of {_end(system)}")
+    return rows / ms * 1000
+
+
 def _end(system: System) -> int:
     """Records of the topic."""
     request = LIST_OFFSETS.request
@@ -120,6 +158,8 @@ def rows(runs: int, kafka: bool) -> Iterator[str]:
         yield from reads(spark, runs, not missing, kafka)
         if missing:
             yield f'format("kafka") was left out: {missing}'
+        yield ""
+        yield from sinks(spark, runs)
         yield ""
         yield from audits(spark)
     finally:

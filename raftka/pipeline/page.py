@@ -65,6 +65,7 @@ class Reading:
 
     def __init__(self, bootstrap: str, topic: str, take: Callable[[str, Json], None], kept: Kept) -> None:
         given = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest", "failOnDataLoss": "false"}
+        given["kafka.isolation.level"] = "read_committed"  # what was written exactly once
         self._options: SourceOptions = source_options(given, streaming=True)
         self._topic, self._take, self._kept = topic, take, kept
         self._stopping = threading.Event()
@@ -79,7 +80,7 @@ class Reading:
     def _run(self) -> None:
         position: Mapping[str, Json] | None = None
         while not self._stopping.is_set():
-            brokers = Brokers(self._options.bootstrap, "raftka-page", PATIENCE_S)
+            brokers = Brokers(self._options.bootstrap, "raftka-page", PATIENCE_S, read_committed=True)
             stream = Stream(self._options, brokers)
             try:
                 position = position or stream.initial()

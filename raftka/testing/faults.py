@@ -3,14 +3,12 @@
 Clients alone are hit; what brokers ask each other goes through as always.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
-from functools import partial
-from inspect import iscoroutinefunction, isgeneratorfunction
+from collections.abc import Callable, Iterable
+from typing import cast
 
-from raftka.broker.handlers.services import Services
+from raftka.broker.network.connection import Parts
 from raftka.broker.network.dispatch import HANDLERS, Interceptor, Postponed
-from raftka.broker.network.long_work import drained
-from raftka.broker.network.request import Request
+from raftka.broker.network.request import Answering, Request
 from raftka.cluster.embedded import EmbeddedNode
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.rows import Row
@@ -69,6 +67,23 @@ class Fault:
         self.remove()
 
 
+class _LosesAnswer:
+    """The dispatcher of one request, but for its answer."""
+
+    def __init__(self, dispatcher: Answering) -> None:
+        self._dispatcher = dispatcher
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._dispatcher, name)
+
+    def encoded(self, request: Request[Row], row: Row) -> Parts:
+        request.connection.abort("a fault of the test's: the answer is lost")
+        return ()
+
+    def broken(self, request: Request[Row], error: Exception) -> Parts:
+        return self.encoded(request, request.api.response())
+
+
 class Faults:
     """Those of a cluster."""
 
@@ -95,20 +110,12 @@ class Faults:
         return self._add(fault, key, nodes)
 
     def lose_answer(self, key: int, times: float, nodes: Iterable[int]) -> Fault:
-        """Carry the request out, and drop its answer."""
+        """Carry the request out as always. The connection breaks when the answer is ready, so nothing of it is done after the client's next try."""
 
         def effect(request: Request[Row], node: EmbeddedNode) -> Row | None:
             fault.hit()
-            assert node.node is not None
-            handler = HANDLERS[key].handler
-            if iscoroutinefunction(handler):
-                node.node.runtime.spawn(partial(_quietly, handler, request, node.node.services), "a lost answer")
-            elif isgeneratorfunction(handler):
-                drained(handler(request, node.node.services))
-            else:
-                handler(request, node.node.services)
-            request.connection.abort("a fault of the test's: the answer is lost")
-            return _lost(request)
+            request.dispatcher = cast(Answering, _LosesAnswer(request.dispatcher))
+            return None
 
         fault = Fault(effect, times)
         return self._add(fault, key, nodes)
@@ -167,13 +174,6 @@ def _lost(request: Request[Row]) -> Row:
     """An answer, for a connection that is gone."""
     empty: Row = request.api.response()
     return empty
-
-
-async def _quietly(handler: Callable[[Request[Row], Services], Awaitable[object]], request: Request[Row], services: Services) -> None:
-    try:
-        await handler(request, services)
-    except KafkaError:
-        pass  # the answer that is lost
 
 
 def _from_broker(request: Request[Row]) -> bool:

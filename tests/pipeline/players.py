@@ -29,9 +29,9 @@ class Player:
     def with_options(self, topic: str = "none", **given: Any) -> SourceOptions:
         return source_options({"kafka.bootstrap.servers": self.cluster.bootstrap_servers, "subscribe": topic, **given}, streaming=False)
 
-    def fill(self, topic: str, count: int, partition: int = 0, size: int = 90, compression: int = 0) -> None:
+    def fill(self, topic: str, count: int, partition: int = 0, size: int = 90, compression: int = 0, first: int = 0) -> None:
         producer = Producer(self.brokers, compression=compression)
-        for at in range(count):
+        for at in range(first, first + count):
             producer.add((topic, partition), (b"k%09d" % at, b"v%0*d" % (size - 1, at), (), 1_700_000_000_000 + at))
         producer.flush()
         assert producer.written == count

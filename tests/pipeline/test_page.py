@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="needs raftka[pipeline]")
 
+from raftka.client.blocking import transaction
 from raftka.client.blocking.producer import Producer
 from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.flows.streams import Shown
@@ -73,6 +74,18 @@ def test_records_come_through(page: Page, cluster: Cluster, player: Player) -> N
     assert found["alerts"] == [{"event": "ENTER"}]
     assert ask(page, "latest?after=4")["positions"] == {}
     assert [each["properties"]["name"] for each in ask(page, "fences")["features"]] == ["north depot", "eastern gate", "south market"]
+
+
+def test_rows_of_aborted_batches_are_not_shown(page: Page, cluster: Cluster, player: Player) -> None:
+    alerts = str(page.shown.alerts)  # type: ignore[attr-defined]
+    for number, commit in enumerate((False, True)):
+        identity = transaction.begin(player.brokers, alerts, 60_000)
+        producer = Producer(player.brokers, identity=identity)
+        producer.add((alerts, 0), (b"1", b'{"id": %d}' % number, (), 1))
+        producer.flush()
+        transaction.end(player.brokers, identity, commit=commit)
+
+    assert cluster.wait_for(lambda: ask(page, "latest")["alerts"]) == [{"id": 1}]
 
 
 def test_brokers_that_are_away_are_reported() -> None:

@@ -1,13 +1,9 @@
 """A standalone Spark with a master and two workers, each a process of its own, and a driver outside of them: "On a cluster" in docs/pipeline.md."""
 
 import json
-import os
-import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -15,22 +11,10 @@ import pytest
 pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
 pytest.importorskip("deltalake", reason="needs raftka[pipeline]")
 
-from raftka.pipeline.java import java_home
 from raftka.testing import Cluster
 from tests.pipeline.players import Player
+from tests.pipeline.standalone import SECONDS, SETTINGS, Standalone, plain_environment
 
-SECONDS = 240  # for what takes twenty where nothing else runs
-SETTINGS = {
-    "spark.driver.memory": "512m",
-    "spark.executor.memory": "512m",
-    "spark.executor.cores": "1",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.ui.enabled": "false",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.scheduler.minRegisteredResourcesRatio": "1.0",  # both workers are there before the first task
-    "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
-}
 DRIVER = """
 import json, os, sys
 from pyspark import BarrierTaskContext
@@ -51,61 +35,6 @@ places = spark.sparkContext.parallelize(range(2), 2).barrier().mapPartitions(pla
 print(json.dumps({"rows": rows.count(), "distinct": rows.distinct().count(), "places": places}))
 spark.stop()
 """
-
-
-class Standalone:
-    """Its processes end with it."""
-
-    def __init__(self, folder: Path) -> None:
-        import pyspark
-
-        self.folder = folder
-        self._home = Path(pyspark.__file__).parent
-        self._stack = ExitStack()
-        self.master = ""
-
-    def __enter__(self) -> "Standalone":
-        try:
-            log = self._start("master", "master.Master", "--port", "0")
-            self.master = self._said(log, r"Starting Spark master at (spark://\S+)")
-            for name in ("one", "two"):
-                self._start(name, "worker.Worker", "--cores", "1", "--memory", "600m", "--work-dir", str(self.folder / name), self.master)
-            for name in ("one", "two"):
-                self._said(self.folder / f"{name}.log", "(Successfully registered)")
-        except BaseException:
-            self._stack.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def _start(self, name: str, kind: str, *arguments: str) -> Path:
-        environment = {"SPARK_HOME": str(self._home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m", "JAVA_HOME": str(java_home())}
-        command = [str(self._home / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", "--host", "127.0.0.1", "--webui-port", "0", *arguments]
-        log = self.folder / f"{name}.log"
-        with log.open("wb") as out:
-            process = subprocess.Popen(command, env={**plain_environment(), **environment}, stdout=out, stderr=out)
-        self._stack.callback(process.wait)
-        self._stack.callback(process.terminate)
-        return log
-
-    @staticmethod
-    def _said(log: Path, pattern: str) -> str:
-        end = time.monotonic() + SECONDS
-        while time.monotonic() < end:
-            if match := re.search(pattern, log.read_text()):
-                return match[1]
-            time.sleep(0.1)
-        raise AssertionError(log.read_text()[-2000:])
-
-
-def plain_environment() -> dict[str, str]:
-    """Of a shell in which no virtual environment is activated, and nothing is said about Spark."""
-    own = str(Path(sys.executable).parent)
-    path = os.pathsep.join(each for each in os.environ["PATH"].split(os.pathsep) if each != own)
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_", "VIRTUAL_ENV", "PYTHON"))}
-    return {**kept, "PATH": path}
 
 
 @pytest.fixture

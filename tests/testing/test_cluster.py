@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Iterator
+from select import select
 
 import pytest
 
@@ -98,6 +99,21 @@ def test_a_lost_request_does_nothing_and_a_lost_answer_is_done(cluster: Cluster)
     assert send(cluster, topic, b"whole") == Code.NONE
 
     assert values(cluster, topic) == [b"answer lost", b"whole"]
+
+
+def test_an_answer_is_lost_when_its_request_is_carried_out_and_no_sooner(cluster: Cluster) -> None:
+    topic = cluster.create_topic()
+    leader = cluster.leader(topic)
+    follower = next(node for node in cluster.nodes if node != leader)
+    with cluster.lose_answers("Produce") as fault, socket.create_connection(address(cluster, leader), timeout=10) as client:
+        cluster.pause(follower)  # the record is to be on all replicas before there is an answer
+        client.sendall(encode_request(PRODUCE, VERSION, 1, "t", produce(topic)))
+        cluster.wait_for(lambda: fault.hits == 1)
+        assert select([client], [], [], 0.2) == ([], [], [])
+        cluster.resume(follower)
+        assert client.recv(1) == b""
+
+    assert values(cluster, topic) == [b"x"]
 
 
 def test_a_command_to_the_controller_is_carried_out_although_its_answer_is_lost(cluster: Cluster) -> None:

@@ -297,9 +297,9 @@ class Dispatcher:
             return
         parts: Parts = ()
         if isinstance(answer, Row):
-            parts = self.encoded(request, answer)
+            parts = request.dispatcher.encoded(request, answer)
         elif answer is not None:
-            parts = self.broken(request, answer)
+            parts = request.dispatcher.broken(request, answer)
         if slot is None:
             request.connection.answer(parts)
         else:

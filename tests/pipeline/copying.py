@@ -1,0 +1,129 @@
+"""A query that copies a topic into another one, exactly once. As a program it is a driver of its own, which a test may stop and kill."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 240  # for what takes twenty where nothing else runs
+
+
+@dataclass(frozen=True)
+class Copy:
+    """`folder`: of the checkpoint. `value`: an SQL expression. `notes`: a folder where tasks write which executor runs them."""
+
+    bootstrap_servers: str
+    source: str
+    topic: str
+    folder: str
+    tasks: int  # at least: where every partition has records, as many as partitions
+    value: str = "value"
+    notes: str = ""
+    batch: int = 60  # records at most
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def start(self, spark: Any) -> Any:
+        servers = {"kafka.bootstrap.servers": self.bootstrap_servers}
+        reader = spark.readStream.format("raftka").options(**servers, subscribe=self.source, startingOffsets="earliest")
+        frame = reader.options(maxOffsetsPerTrigger=self.batch, minPartitions=self.tasks).load()
+        rows = frame.selectExpr("concat(partition, '-', cast(key as string)) as key", f"{self.value} as value", "partition")
+        if self.notes:
+            rows = rows.mapInArrow(noting(self.notes), rows.schema)
+        given = {**servers, "topic": self.topic, "deliveryGuarantee": "exactly-once", **self.options}
+        writer = rows.writeStream.format("raftka").options(**given).option("checkpointLocation", self.folder)
+        return writer.trigger(availableNow=True).start()
+
+
+def noting(folder: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """Pass batches on, and write down the executor of each partition's task."""
+
+    def note(batches: Iterator[Any]) -> Iterator[Any]:
+        daemon = os.getppid()
+        executor = Path(f"/proc/{daemon}/stat").read_text().rpartition(")")[2].split()[1]
+        for batch in batches:
+            for partition in set(batch.column("partition").to_pylist()):
+                Path(folder, str(partition)).write_text(executor)
+            yield batch
+
+    return note
+
+
+class Driver:
+    """A driver with its Java and its Python workers: a session of the operating system."""
+
+    def __init__(self, copy: Copy, settings: Mapping[str, str], master: str, environment: Mapping[str, str] | None = None) -> None:
+        self._log = Path(copy.folder).with_suffix(".log")
+        command = [sys.executable, "-m", "tests.pipeline.copying", json.dumps(asdict(copy)), json.dumps(settings), master]
+        with self._log.open("wb") as out:
+            self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=out, start_new_session=True)
+
+    def kill(self) -> None:
+        """The driver and its Java; workers are groups of their own, and live on until they find that nobody is there."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> None:
+        """All of it, as in a long pause of the machine."""
+        for pid in self._pids():
+            os.kill(pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        for pid in self._pids():
+            os.kill(pid, signal.SIGCONT)
+
+    def ended(self) -> str:
+        """What it said at its end, which is an error."""
+        code, said = self.process.wait(SECONDS), self._log.read_text()
+        assert code == 1, said
+        return said
+
+    def close(self) -> None:
+        for pid in self._pids():
+            os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+
+    def _pids(self) -> list[int]:
+        return [each.pid for each in processes() if each.session == self.process.pid]
+
+
+class Process(NamedTuple):
+    pid: int
+    parent: int
+    session: int
+
+
+def processes() -> list[Process]:
+    """Those that run on this machine."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, parent, _, session = each.read_text().rpartition(")")[2].split()[:4]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if state != "Z":
+            found.append(Process(int(each.parent.name), int(parent), int(session)))
+    return found
+
+
+def main() -> None:
+    from pyspark.errors import StreamingQueryException
+
+    from raftka.pipeline.spark import session
+
+    copy, settings, master = sys.argv[1:]
+    spark = session("copy", json.loads(settings), master=master)
+    spark.sparkContext.setLogLevel("OFF")
+    try:
+        Copy(**json.loads(copy)).start(spark).awaitTermination()
+    except StreamingQueryException as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()
