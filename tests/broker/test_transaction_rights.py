@@ -4,24 +4,34 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import trio
 
+from raftka.broker.controller.producer_ids import ProducerIds
 from raftka.broker.network.authorizer import Resource
 from raftka.broker.network.session import Session
 from raftka.wire.errors import Code
+from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
-from raftka.wire.messages.transactions import ADD_OFFSETS_TO_TXN, ADD_PARTITIONS_TO_TXN, END_TXN, LIST_TRANSACTIONS
+from raftka.wire.messages.transactions import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    END_TXN,
+    LIST_TRANSACTIONS,
+    TXN_OFFSET_COMMIT,
+    WRITE_TXN_MARKERS,
+)
 from tests.broker.stage import Stage
 from tests.broker.test_transactions import Client, adding
 
 
 class Deny:
-    """Denies one operation on one resource."""
+    """Denies operations, with commas between them, on one resource."""
 
-    def __init__(self, operation: str, *resource: str) -> None:
-        self.denied = operation, resource
+    def __init__(self, operations: str, *resource: str) -> None:
+        self.operations, self.resource = operations.split(","), resource
 
     def allowed(self, session: Session, operation: str, resource: Resource) -> bool:
-        return (operation, tuple(resource)) != self.denied
+        return operation not in self.operations or tuple(resource) != self.resource
 
 
 @pytest.fixture
@@ -44,6 +54,21 @@ def of_brokers(client: Client) -> int:
     return int(client.wire.ask(ADD_PARTITIONS_TO_TXN, ADD_PARTITIONS_TO_TXN.request(), 5).error_code)
 
 
+def commit_offsets(client: Client) -> list[int]:
+    request = TXN_OFFSET_COMMIT.request
+    topics = [request.topics(name=name, partitions=[request.topics.partitions(partition_index=0, committed_offset=1)]) for name in ("t", "u")]
+    row = request(transactional_id="x", group_id="g", producer_id=client.pair[0], producer_epoch=client.pair[1], topics=topics)
+    return [each.error_code for topic in client.wire.ask(TXN_OFFSET_COMMIT, row, 5).topics for each in topic.partitions]
+
+
+def write_markers(client: Client) -> list[int]:
+    request = WRITE_TXN_MARKERS.request
+    topic = request.markers.topics(name="t", partition_indexes=[0])
+    marker = request.markers(producer_id=client.pair[0], producer_epoch=client.pair[1], transaction_result=True, topics=[topic])
+    (answer,) = client.wire.ask(WRITE_TXN_MARKERS, request(markers=[marker]), 1).markers
+    return [each.error_code for topic in answer.topics for each in topic.partitions]
+
+
 @pytest.mark.parametrize(
     ("denied", "ask", "told"),
     [
@@ -54,6 +79,9 @@ def of_brokers(client: Client) -> int:
         (("READ", "group", "g"), add_offsets, Code.GROUP_AUTHORIZATION_FAILED),
         (("WRITE", "transactional-id", "x"), lambda client: client.end(), Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
         (("CLUSTER_ACTION", "cluster", "kafka-cluster"), of_brokers, Code.CLUSTER_AUTHORIZATION_FAILED),
+        (("WRITE", "transactional-id", "x"), commit_offsets, [Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED] * 2),
+        (("READ", "group", "g"), commit_offsets, [Code.GROUP_AUTHORIZATION_FAILED] * 2),
+        (("ALTER,CLUSTER_ACTION", "cluster", "kafka-cluster"), write_markers, [Code.CLUSTER_AUTHORIZATION_FAILED]),
         (("DESCRIBE", "transactional-id", "x"), lambda client: client.describe().error_code, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
     ],
 )
@@ -79,8 +107,13 @@ def test_topics_and_ids_that_a_client_may_not_describe_are_left_out(client: Clie
     assert (answer.error_code, list(answer.transaction_states)) == (0, [])
 
 
-@pytest.mark.parametrize("api", [ADD_PARTITIONS_TO_TXN, INIT_PRODUCER_ID, END_TXN], ids=lambda api: str(api.name))
-def test_what_waits_for_markers_is_dropped_when_its_client_goes(client: Client, api: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("api", "goes_first"),
+    [(ADD_PARTITIONS_TO_TXN, False), (INIT_PRODUCER_ID, False), (INIT_PRODUCER_ID, True), (END_TXN, False)],
+    ids=lambda given: str(getattr(given, "name", given)),
+)
+def test_what_waits_for_markers_is_dropped_when_its_client_goes(client: Client, api: Any, goes_first: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`goes_first`: before the request comes to the coordinator, as when InitProducerId waits for a block of producer ids."""
     stage = client.stage
     (coordinator,) = stage.nodes[1].transactions.runtime.partitions.values()
     machine: Any = coordinator.machine
@@ -94,13 +127,29 @@ def test_what_waits_for_markers_is_dropped_when_its_client_goes(client: Client, 
         INIT_PRODUCER_ID: INIT_PRODUCER_ID.request(transactional_id="x", transaction_timeout_ms=1000),
         END_TXN: END_TXN.request(transactional_id="x", producer_id=producer_id, producer_epoch=epoch, committed=True),
     }
+    may_come = trio.Event()
+    if not goes_first:
+        may_come.set()
+    asked: list[ProducerIds] = []
+    taken: list[int] = []
+    take = ProducerIds.next
+
+    async def late(self: ProducerIds) -> int:
+        asked.append(self)
+        await may_come.wait()
+        taken.append(await take(self))
+        return taken[-1]
+
+    monkeypatch.setattr(ProducerIds, "next", late)
     wire = stage.wire()
     wire.request(api, rows[api], 3)
-    stage.wait(lambda: len(machine._holds) == 1)
+    stage.wait(lambda: bool(asked) if goes_first else len(machine._holds) == 1)
 
     (connection,) = [each for each in stage.nodes[1].dispatcher.connections if each.slots]
     stage.nodes[1].runtime.take(lambda _: connection.abort("the client is gone"), None)  # type: ignore[attr-defined]
-    stage.wait(lambda: not machine._holds, at_most_s=0.5)  # it would be held for a second
+    stage.wait(lambda: connection.gone)
+    stage.nodes[1].runtime.take(lambda _: may_come.set(), None)  # type: ignore[attr-defined]
+    stage.wait(lambda: not machine._holds and (not goes_first or bool(taken)), at_most_s=0.5)  # it would be held for a second
 
     assert not machine._held
     assert not coordinator.waiting
@@ -108,3 +157,18 @@ def test_what_waits_for_markers_is_dropped_when_its_client_goes(client: Client, 
     for markers in sent:
         stage.nodes[1].transactions.sender._spread(markers)
     stage.wait(lambda: client.describe().transaction_state == "CompleteCommit")
+
+
+def test_offsets_of_a_topic_that_a_client_may_not_read_are_refused_and_the_others_are_committed(client: Client) -> None:
+    asked = FIND_COORDINATOR.request(coordinator_keys=["g"])
+    client.stage.wait(lambda: client.wire.ask(FIND_COORDINATOR, asked).coordinators[0].error_code == Code.NONE)
+    client.stage.nodes[1].dispatcher.authorizer = Deny("READ", "topic", "u")
+
+    assert commit_offsets(client) == [Code.NONE, Code.TOPIC_AUTHORIZATION_FAILED]
+
+
+@pytest.mark.parametrize("other", ["ALTER", "CLUSTER_ACTION"])
+def test_who_has_one_of_the_two_rights_may_write_markers(client: Client, other: str) -> None:
+    client.stage.nodes[1].dispatcher.authorizer = Deny(other, "cluster", "kafka-cluster")
+
+    assert write_markers(client) == [Code.NONE]

@@ -75,6 +75,7 @@ class CoordinatorRequest(Generic[Req, Resp]):
                 gone(self)
 
         self.pending = Delayed(self.request, complete_early if gone is not None else None)
+        complete_early()  # it may have gone while its handler waited
         return self.pending
 
 
