@@ -13,6 +13,7 @@ from raftka.log.producers.markers import read_marker
 from raftka.log.segments.transaction_index import TransactionIndex
 from raftka.wire.records import CONTROL, iterate, records_of
 
+NOWHERE = 10**15  # the input's offset of a copy of which there is no input
 Read = dict[Place, list[tuple[int, bytes]]]
 
 
@@ -58,25 +59,49 @@ def load(lines: Iterable[str], source: str, target_of: Mapping[str, str]) -> dic
     return found
 
 
-def judge(written: Written, topic: str, partitions: int, directories: Sequence[Path]) -> Judged:
-    """`directories`: of the logs of all nodes, which have stopped."""
+def judge(written: Written, topic: str, partitions: int, directories: Sequence[Path], verbatim: str = "") -> Judged:
+    """`directories`: of the logs of all nodes, which have stopped. `verbatim`: the client is a tool that has written nothing down, and copies records
+    of that topic as they are.
+    """
     wrong: list[str] = []
     spans: dict[Place, list[Span]] = {}
     for partition in range(partitions):
-        place, logs = (topic, partition), [each / f"{topic}-{partition}" for each in directories]
-        replicas = {log: list(entries(log)) for log in logs if log.is_dir()}
-        longest = max(replicas.values(), key=lambda found: found[-1].last_offset if found else -1, default=[])
+        place = topic, partition
+        replicas, longest = logs_of(place, directories)
         spans[place] = checks.spans_of(longest)
         for log, found in replicas.items():
             if found == longest and (listed := aborted(log)) is not None:
                 wrong += checks.check_aborted(str(log), spans[place], listed)
-    wrong += checks.check_attempts(list(written.attempts.values()), spans) + checks.check_copies(spans, written.committed)
+    if verbatim:
+        spans = told_apart(spans, {(verbatim, partition): logs_of((verbatim, partition), directories)[1] for partition in range(partitions)})
+    else:
+        wrong += checks.check_attempts(list(written.attempts.values()), spans)
+    wrong += checks.check_copies(spans, written.committed)
     for who, read in written.read.items():
         for place, of_place in spans.items():
             position = inf if who in written.everything else max((offset + 1 for offset, _ in read[place]), default=0)
             wrong += checks.check_read(who, place, of_place, read[place], position)
     results = Counter(attempt.result.name.lower() for attempt in written.attempts.values())
     return Judged(wrong, results, sum(len(span.values) for of_place in spans.values() for span in of_place if span.committed))
+
+
+def logs_of(place: Place, directories: Sequence[Path]) -> tuple[Mapping[Path, Sequence[Entry]], Sequence[Entry]]:
+    """Of each node that has the partition; and the longest."""
+    logs = [each / f"{place[0]}-{place[1]}" for each in directories]
+    found = {log: list(entries(log)) for log in logs if log.is_dir()}
+    return found, max(found.values(), key=lambda each: each[-1].last_offset if each else -1, default=[])
+
+
+def told_apart(spans: Mapping[Place, Sequence[Span]], sources: Mapping[Place, Sequence[Entry]]) -> dict[Place, list[Span]]:
+    """With the input of each copy in its value, as our own clients write it."""
+    known, unknown = dict[bytes, bytes](), Attempt(0, "", next(iter(sources))).value(NOWHERE, 0)
+    for source, of_source in sources.items():
+        attempt = Attempt(0, "", source)
+        known |= {value: attempt.value(offset, 0) for entry in of_source for offset, value in enumerate(entry.values, entry.offset)}
+    return {
+        place: [span._replace(values=[(offset, known.get(value, unknown)) for offset, value in span.values]) for span in of_place]
+        for place, of_place in spans.items()
+    }
 
 
 def entries(log: Path) -> Iterator[Entry]:

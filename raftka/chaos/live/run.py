@@ -18,6 +18,7 @@ from raftka.chaos.history import History, load
 from raftka.chaos.live import copies
 from raftka.chaos.live.clients.clients import LIBRARIES
 from raftka.chaos.live.clients.copying import target
+from raftka.chaos.live.clients.java import NAME as JAVA
 from raftka.chaos.live.clients.workers import Workers, clients_here, missing
 from raftka.chaos.live.metadata_log import seen_in
 from raftka.chaos.live.nemeses.mix import chosen
@@ -166,7 +167,7 @@ class _Round:
     @property
     def copying(self) -> dict[str, str]:
         """The topic of each client that copies in transactions."""
-        return {client: target(TOPIC, client) for client in self.clients if client in LIBRARIES}
+        return {client: target(TOPIC, client) for client in self.clients if client in (*LIBRARIES, JAVA)}
 
     @property
     def topics(self) -> list[str]:
@@ -291,7 +292,8 @@ class _Round:
             written = copies.load(lines, TOPIC, self.copying)
         directories = [Path(node.plan.properties["log.dirs"]) for node in self.stage.nodes.values()]
         for client, topic in self.copying.items():
-            found = copies.judge(written[client], topic, self.options.partitions, directories)
+            verbatim = TOPIC if client == JAVA else ""
+            found = copies.judge(written[client], topic, self.options.partitions, directories, verbatim)
             self.wrong += [Anomaly(sentence.partition(":")[0].replace(" ", "-"), topic, sentence, ()) for sentence in found.wrong]
             figures[client] = {**found.results, "copied": found.copied}
         return figures

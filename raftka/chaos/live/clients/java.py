@@ -61,6 +61,13 @@ class Kafka:
             given += ["--session-timeout", str(SESSION_MS)]
         return self._start("VerifiableConsumer", servers, topic, given, KINDS[protocol])
 
+    def copier(self, servers: str, source: str, partition: int, target: str, name: str) -> "Tool":
+        """Copies a partition, in transactions with their offsets, up to where it ended when the tool began; some are aborted. It prints no events."""
+        given = ["--input-topic", source, "--input-partition", str(partition), "--output-topic", target, "--broker-list", servers]
+        given += ["--consumer-group", name, "--transactional-id", name, "--transaction-size", "20", "--transaction-timeout", "20000"]
+        command = [self.java, *JVM, "-cp", f"{self.jars}/*", "org.apache.kafka.tools.TransactionalMessageCopier", *given]
+        return Tool([*command, "--enable-random-aborts", "--use-group-metadata"], "")
+
     def _start(self, tool: str, servers: str, topic: str, given: list[str], settings: Mapping[str, object]) -> "Tool":
         begin = [self.java, *JVM, "-cp", f"{self.jars}/*", f"org.apache.kafka.tools.{tool}", "--bootstrap-server", servers, "--topic", topic]
         return Tool([*begin, *given, "--command-config", "/dev/stdin"], "".join(f"{name}={value}\n" for name, value in settings.items()))

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from raftka.chaos.history import ASSIGN, COMMIT, FAIL, FETCH_OFFSET, INFO, OK, POLL, PRODUCE, SUBSCRIBE
 from raftka.chaos.live.clients.clients import GIVE_UP_MS
+from raftka.chaos.live.clients.copying import Ledger, target
 from raftka.chaos.live.clients.java import CLASSIC, CONSUMER, NAME, Event, Kafka, Tool, partition_of
 from raftka.chaos.live.clients.roles import AGAIN_S, QUIET_S, UNTOLD, Task
 from raftka.chaos.live.clients.wire import NoAnswer, Wire, WireCommitting
@@ -237,6 +238,41 @@ class JavaSharing:
             else:
                 self.task.recorder.end(process, OK, offsets=found)
                 return
+
+
+class JavaCopying:
+    """Copies one partition in transactions; what it is killed in, the next one of the transactional id ends."""
+
+    def __init__(self, task: Task, kafka: Kafka, seed: int, ledger: Ledger) -> None:
+        self.task, self.kafka, self.ledger = task, kafka, ledger
+        self._random = random.Random(seed)
+        self._group = WireCommitting(task, seed, f"{NAME}-copies")
+
+    def run(self) -> None:
+        while not self.task.over.is_set():
+            with self._tool() as tool:
+                killed_at = time.monotonic() + self._random.uniform(*LIFE_S)
+                while not tool.ended and not self.task.over.is_set() and time.monotonic() < killed_at:
+                    tool.events(TICK_S)
+            self.task.over.wait(AGAIN_S)
+
+    def _tool(self) -> Tool:
+        return self.kafka.copier(self.task.servers, self.task.topic, 0, target(self.task.topic, NAME), self._group.group)
+
+    def finish(self) -> None:
+        """The last one copies all that is left. Raises NoAnswer."""
+        end = time.monotonic() + END_S
+        with self._tool() as tool:
+            while not tool.ended and time.monotonic() < end:
+                tool.events(TICK_S)
+        self.ledger.write(who=NAME, committed={0: max(0, self._group.wire.again(self._committed, ASK_S))})
+
+    def _committed(self) -> int:
+        try:
+            return self._group.committed(0)
+        except NoAnswer:
+            self._group.lost()
+            raise
 
 
 def read_everything(task: Task, kafka: Kafka, seed: int) -> str:

@@ -40,7 +40,9 @@ def roles_of(task: Task, client: str, seed: int, kafka_home: str) -> list[Role]:
     return found
 
 
-def transactional_roles(task: Task, client: str, seed: int, worker: int, ledger: Ledger) -> list[Role]:
+def transactional_roles(task: Task, client: str, seed: int, worker: int, ledger: Ledger, kafka_home: str) -> list[Role]:
+    if client == java.NAME:
+        return [java_roles.JavaCopying(task, java.find(kafka_home), seed, ledger)]
     return [Copying(task, client, seed, worker, ledger), Following(task, client, ledger)] if client in clients.LIBRARIES else []
 
 
@@ -63,7 +65,7 @@ def _run(role: Role, broken: list[str]) -> None:
         raise  # into the worker's log
 
 
-def _finish(role: Copying, broken: list[str]) -> None:
+def _finish(role: Copying | java_roles.JavaCopying, broken: list[str]) -> None:
     """All is healed: a failure is worth to be told, and one that passes is not."""
     for left in reversed(range(FINISHES)):
         try:
@@ -87,7 +89,7 @@ def main() -> int:
     task = Task(given["servers"], given["topic"], given["partitions"], given["per_s"], recorder, over)
     broken: list[str] = []
     ledger = Ledger(Path(given["transactions"]))
-    found: list[Role] = [*roles_of(task, client, seed, home), *transactional_roles(task, client, seed, given["worker"], ledger)]
+    found: list[Role] = [*roles_of(task, client, seed, home), *transactional_roles(task, client, seed, given["worker"], ledger, home)]
     threads = [threading.Thread(target=_run, args=(role, broken), name=type(role).__name__, daemon=True) for role in found]
     for thread in threads:
         thread.start()
@@ -101,7 +103,7 @@ def main() -> int:
                 broken += hanging
                 faulthandler.dump_traceback(sys.stderr, all_threads=True)  # the worker's log
             for role in found:
-                if isinstance(role, Copying):
+                if isinstance(role, Copying | java_roles.JavaCopying):
                     _finish(role, broken)
             say(said="stopped", wrong=f"{client}: {', '.join(broken)}" if broken else "")
         elif line == "read\n":
