@@ -119,6 +119,16 @@ def test_an_acknowledgement_before_the_flush_is_found_by_a_power_loss(tmp_path: 
     assert run.figures["metadata_seen"] >= 3 * 2  # of three controllers, each partition at least once
 
 
+@pytest.mark.parametrize(("module", "found"), [("raftka.cli", set()), ("tests.chaos.live.dirty_node", {"dirty-read"})])
+def test_a_reader_that_is_not_told_what_was_aborted_is_found(tmp_path: Path, module: str, found: set[str]) -> None:
+    options = Options(0.15, nemesis=("kill-leader",), seed=2, per_s=50, partitions=2, clients=("kafka-python",), module=module)
+
+    run = live(options, tmp_path)
+
+    assert run.figures["transactions"]["kafka-python"]["aborted"] > 0
+    assert run.verdict.kinds == found, run.verdict.anomalies
+
+
 def test_every_nemesis_has_a_name_of_its_own() -> None:
     assert len(set(MIX) | set(BEYOND)) == len(MIX) + len(BEYOND)
     assert [each.name for each in chosen(["mix", "lying-disks"])] == [*MIX, "lying-disks"]

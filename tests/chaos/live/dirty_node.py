@@ -1,0 +1,15 @@
+"""A node with a bug, for `python -m`: it tells readers of what is committed of no aborted transaction."""
+
+from raftka.cli import main
+from raftka.log.log import Log
+from raftka.log.segments.transaction_index import AbortedTransaction
+
+
+def _nothing(self: Log, offset: int, end: int) -> list[AbortedTransaction]:
+    return []
+
+
+Log.aborted = _nothing  # type: ignore[method-assign]
+
+if __name__ == "__main__":
+    main()
