@@ -16,6 +16,7 @@ from raftka.chaos import history as story
 from raftka.chaos.simulated.checks.forgotten import Forgotten
 from raftka.chaos.simulated.clients.client import PASSES, Client, Leader, NoAnswer, batches_of, end_row, fetch_row, only_partition
 from raftka.chaos.simulated.clients.exact import Examiner
+from raftka.log.producers.state import BATCHES_REMEMBERED
 from raftka.wire.errors import Code
 from raftka.wire.messages.fetch import FETCH, PartitionData
 from raftka.wire.messages.list_offsets import LIST_OFFSETS
@@ -81,6 +82,7 @@ class History:
 
 @dataclass(frozen=True)
 class Batch:
+    number: int
     first: int  # number of its first record
     count: int
     data: bytearray
@@ -129,7 +131,7 @@ class Producer:
         self._depth = depth
         self._pause_s = pause_s
         self._random = client.runtime.random(f"producer {stream}")
-        self._next = 0
+        self._next = self._begun = 0  # records, batches
         self._producer_id = -1
         self._waiting: list[Batch] = []  # not acknowledged yet, in order
         self._processes: list[int] = []  # that have nothing under way
@@ -137,13 +139,18 @@ class Producer:
     async def run(self) -> None:
         self._producer_id = await self.client.producer_id()
         while self._waiting or not self.over:
-            while len(self._waiting) < self._allowed and not self.over:
+            while len(self._waiting) < self._allowed and not self.over and self._is_remembered:
                 self._begin_batch()
             await self._send_all()
             if self._chance is not None and not self._waiting and self._last is not None:
                 await self._try(self._chance, self._last)
             await trio.sleep(self._random.uniform(*self._pause_s))
         self.done = True
+
+    @property
+    def _is_remembered(self) -> bool:
+        """Whether a log that has all would still know the oldest that waits behind one batch more: no client sends so many behind one that failed."""
+        return not self._waiting or self._begun - self._waiting[0].number < BATCHES_REMEMBERED
 
     @property
     def _allowed(self) -> int:
@@ -165,7 +172,8 @@ class Producer:
         _, topic, partition = self.stream
         sends = [(key_of(topic, partition), name_of(value), None) for value in values]
         self.history.begin(process, story.PRODUCE, sends=sends, producer=f"{self.stream.producer} of {key_of(topic, partition)}", epoch=self._epoch)
-        self._waiting.append(Batch(self._next, len(values), data, process))
+        self._waiting.append(Batch(self._begun, self._next, len(values), data, process))
+        self._begun += 1
         self._next += len(values)
         self.history.begun[self.stream] = self._next
 
