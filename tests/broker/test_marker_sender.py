@@ -18,7 +18,7 @@ from raftka.wire.rows import ZERO_UUID
 
 HERE, THERE, ELSEWHERE = 1, 2, 3
 T, U = b"t" * 16, b"u" * 16
-WRITE = WriteMarkers("x", 1000, 7, commit=True, version=2, topics={})
+WRITE = WriteMarkers("x", 1000, 7, (1, 2), commit=True, version=2, topics={})
 Place = tuple[str, int]
 
 
@@ -133,7 +133,7 @@ class Scene:
 
     @property
     def is_over(self) -> bool:
-        return self.told == [MarkersWritten("x", 1000, 7)] and not self.sender._endings
+        return self.told == [MarkersWritten("x", 1000, 7, (1, 2))] and not self.sender._endings
 
 
 @pytest.fixture
@@ -174,7 +174,7 @@ def test_one_request_is_in_flight_to_a_broker(scene: Scene) -> None:
     assert [each.places for each in scene.questions] == [[("t", 1)]]
     assert scene.sender.queued == 3
     scene.do(scene.questions[0].answer)
-    assert scene.told == [MarkersWritten("x", 1000, 7)]
+    assert scene.told == [MarkersWritten("x", 1000, 7, (1, 2))]
     assert scene.questions[1].places == [("t", 1), ("t", 2), ("u", 0)]  # all that was queued
     assert [marker.producer_id for marker in scene.questions[1].row.markers] == [2000, 3000]
 
@@ -358,5 +358,20 @@ def test_a_coordinator_that_cannot_write_the_end_is_told_again(scene: Scene) -> 
     scene.refusal = None
     scene.run(1.0)
 
-    assert scene.told == [MarkersWritten("x", 1000, 7)] * 4
+    assert scene.told == [MarkersWritten("x", 1000, 7, (1, 2))] * 4
     assert not scene.sender._endings
+
+
+def test_the_next_transaction_of_an_epoch_gets_its_own_markers(scene: Scene) -> None:
+    """The coordinator has gone on, though it could not say so when the markers of the one before were written."""
+    scene.refusal = KafkaError(Code.COORDINATOR_NOT_AVAILABLE)
+    scene.send(("t", 1))
+    scene.do(scene.questions[0].answer)
+    scene.send(("t", 1), times=(3, 4), commit=False)
+    scene.refusal = None
+    scene.run(1.0)
+
+    assert [question.row.markers[0].transaction_result for question in scene.questions] == [True, False]
+    assert scene.told == [MarkersWritten("x", 1000, 7, (1, 2))]  # once, and nobody heard of it
+    scene.do(scene.questions[1].answer)
+    assert scene.told[1:] == [MarkersWritten("x", 1000, 7, (3, 4))]

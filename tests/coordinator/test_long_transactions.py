@@ -36,7 +36,7 @@ def adding_after_the_markers(shell: Shell) -> OutcomeOrSteps:
     shell.ask("", AddPartitions("x", 1, 0, PARTITIONS[:1]))
     shell.ask("", EndTransaction("x", 1, 0, commit=True))
     shell.ask("held", AddPartitions("x", 1, 0, PARTITIONS))
-    return shell.machine.decide(MarkersWritten("x", 1, 0), "", shell.context())
+    return shell.machine.decide(MarkersWritten(*shell.sent[0][:4]), "", shell.context())
 
 
 def loading(shell: Shell) -> OutcomeOrSteps:

@@ -132,7 +132,7 @@ class World(Shell):
     def do_written(self, client: Client) -> None:
         if self.unwritten:
             write = self.random.choice(self.unwritten)
-            self.submit(None, MarkersWritten(write.transactional_id, write.producer_id, write.epoch))
+            self.submit(None, MarkersWritten(*write[:4]))
 
     def do_resume(self, client: Client) -> None:
         self.submit(None, ResumeMarkers(client.id))
@@ -222,7 +222,7 @@ def test_when_all_markers_are_written_every_transaction_is_over(seed: int) -> No
     for name in IDS:
         world.submit(None, ResumeMarkers(name))
     for write in list(world.unwritten):
-        world.submit(None, MarkersWritten(write.transactional_id, write.producer_id, write.epoch))
+        world.submit(None, MarkersWritten(*write[:4]))
 
     assert all(its.state not in ENDING for its in world.machine.transactions.values())
 
@@ -244,3 +244,17 @@ def test_a_coordinator_that_nobody_vouches_for_asks_its_replicas_before_it_answe
     assert unsure.confirm is not None, "what may be of the past is told as if it was sure"
     shell.machine.replay(unsure.confirm)
     assert list(shell.machine.transactions) == ["x"]
+
+
+def test_a_late_answer_about_markers_does_not_complete_the_next_transaction_of_its_epoch() -> None:
+    """Its end was written, and the sender of markers did not hear of it."""
+    shell = Shell()
+    shell.ask("", InitProducer("x", 60_000, 1))
+    for commit in (True, False):
+        shell.ask("", AddPartitions("x", 1, 0, PARTITIONS[:1]))
+        shell.ask("", EndTransaction("x", 1, 0, commit=commit))
+        shell.ask("", MarkersWritten(*shell.sent[0][:4]))
+        shell.now += 0.001
+
+    assert [write.commit for write in shell.sent] == [True, False]
+    assert shell.machine.transactions["x"].state is State.PREPARE_ABORT, "the abort is complete, and no marker is written"

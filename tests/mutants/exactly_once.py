@@ -391,6 +391,16 @@ def markers_before_prepare_is_committed(markers: Any) -> Any:
     return bug
 
 
+@mutant(transactions, "_times")
+def a_late_answer_completes_the_next_transaction(_: Any) -> Any:
+    """The transactions of one epoch are taken for one another: an abort that no marker tells of, and readers see it (once real)."""
+
+    def bug(its: Any) -> tuple[int, int]:
+        return 0, 0
+
+    return bug
+
+
 @mutant(transactions, "fenced")
 def epoch_stays_when_time_is_over(fenced: Any) -> Any:
     """A transaction that was aborted because its time was over does not fence its client, which goes on with the rest of it."""

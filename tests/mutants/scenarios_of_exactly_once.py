@@ -19,7 +19,10 @@ from tests.broker.test_verification import (
     test_the_questions_of_a_turn_go_together,
     test_when_there_is_no_answer_all_hear_it,
 )
-from tests.coordinator.test_transactions import test_a_coordinator_that_nobody_vouches_for_asks_its_replicas_before_it_answers
+from tests.coordinator.test_transactions import (
+    test_a_coordinator_that_nobody_vouches_for_asks_its_replicas_before_it_answers,
+    test_a_late_answer_about_markers_does_not_complete_the_next_transaction_of_its_epoch,
+)
 from tests.log.given import NOW, append, batch, checkpoint, disk, end_transaction, in_transaction, open_log
 from tests.mutants.directed import finds
 
@@ -264,3 +267,8 @@ def stable_before_the_log() -> None:
     in_transaction(log, _begun(), _begun(sequence=1))
     log.set_start_offset(1)
     assert log.last_stable_offset(2) == 1, "last stable offset: it is before the log"
+
+
+@finds
+def a_late_answer_completes_the_next_transaction() -> None:
+    test_a_late_answer_about_markers_does_not_complete_the_next_transaction_of_its_epoch()

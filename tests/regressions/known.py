@@ -151,4 +151,11 @@ REGRESSIONS = (
         "A transaction coordinator that had been cut off, and not heard of its successor, refused the epoch that the successor had given out.",
         "scenario",
     ),
+    Regression(
+        "a_late_answer_completes_the_next_transaction",
+        "COMMIT",
+        "A coordinator that could not replicate the end of a transaction heard again that its markers were written, when its producer had aborted"
+        " the next one of the same epoch: the abort was complete without a marker, and readers of committed records were shown it.",
+        "scenario",
+    ),
 )

@@ -106,7 +106,7 @@ class MarkerSender:
             return
         before = self._endings.get(write.transactional_id)
         if before is not None and before.wanted:
-            if before.coordinator is coordinator and before.write[:3] == write[:3]:
+            if before.coordinator is coordinator and before.write[:4] == write[:4]:
                 return
             before.over = True
         ending = self._endings[write.transactional_id] = _Ending(write, coordinator)
@@ -261,7 +261,7 @@ class MarkerSender:
                 del self._endings[write.transactional_id]
 
         if ending.wanted:
-            self._submit(write.transactional_id, MarkersWritten(write.transactional_id, write.producer_id, write.epoch), answered)
+            self._submit(write.transactional_id, MarkersWritten(*write[:4]), answered)
 
     # trying again
 

@@ -76,6 +76,7 @@ class WriteMarkers(NamedTuple):
     transactional_id: str
     producer_id: int
     epoch: int
+    times: tuple[int, int]  # of its start and of its Prepare record, in ms: a producer of version 1 ends many transactions in one epoch
     commit: bool
     version: int
     topics: dict[str, TopicPartitions]
@@ -87,6 +88,7 @@ class MarkersWritten(NamedTuple):
     transactional_id: str
     producer_id: int
     epoch: int
+    times: tuple[int, int]
 
 
 class ResumeMarkers(NamedTuple):

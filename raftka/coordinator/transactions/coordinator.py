@@ -107,6 +107,11 @@ class _Draft:
         self.its = after
 
 
+def _times(its: Transaction) -> tuple[int, int]:
+    """They tell a transaction that ends from the others of its epoch."""
+    return its.start_ms, its.update_ms
+
+
 class TransactionCoordinator(Machine):
     def __init__(self, settings: TransactionSettings, send_markers: SendMarkers) -> None:
         """`send_markers` is called when a transaction's end is committed, at every new coordinator again, and after ResumeMarkers."""
@@ -286,13 +291,13 @@ class TransactionCoordinator(Machine):
 
     def _markers(self, transactional_id: str, its: Transaction) -> list[tuple[Ticket, object]]:
         commit = its.state is State.PREPARE_COMMIT
-        write = WriteMarkers(transactional_id, its.producer_id, its.epoch, commit, its.version, its.partitions.topics)
+        write = WriteMarkers(transactional_id, its.producer_id, its.epoch, _times(its), commit, its.version, its.partitions.topics)
         return [(partial(self._send_markers, write), None)]
 
     def _markers_written(self, command: MarkersWritten, ticket: Ticket, context: Context) -> Steps[Outcome]:
         draft = self._draft(command.transactional_id, context)
         its = draft.its
-        if its is not None and its.state in ENDING and pair_of(its) == (command.producer_id, command.epoch):
+        if its is not None and its.state in ENDING and (*pair_of(its), _times(its)) == command[1:]:
             draft.write(completed(its, draft.now_ms))
             yield from self._decide_held(draft)
         draft.replies.append((ticket, None))

@@ -149,7 +149,7 @@ class TransactionStage:
     def do_written(self, words: Words) -> Iterator[str]:
         """`written x`: of the markers that were sent last."""
         write = self.ready[words.bare[0]]
-        yield from self._decide("sender", MarkersWritten(write.transactional_id, write.producer_id, write.epoch))
+        yield from self._decide("sender", MarkersWritten(*write[:4]))
 
     def do_resume(self, words: Words) -> Iterator[str]:
         yield from self._decide("sender", ResumeMarkers(words.bare[0]))
