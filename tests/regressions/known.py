@@ -153,7 +153,7 @@ REGRESSIONS = (
     ),
     Regression(
         "a_late_answer_completes_the_next_transaction",
-        "COMMIT",
+        "a8921d7",
         "A coordinator that could not replicate the end of a transaction heard again that its markers were written, when its producer had aborted"
         " the next one of the same epoch: the abort was complete without a marker, and readers of committed records were shown it.",
         "scenario",
