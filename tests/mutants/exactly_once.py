@@ -379,18 +379,6 @@ def a_coordinator_refuses_from_memory(asked: Any) -> Any:
     return bug
 
 
-@mutant(TransactionCoordinator, "_markers")
-def markers_before_prepare_is_committed(markers: Any) -> Any:
-    """Markers leave when the end is decided: the next coordinator may not know of it, and aborts what is committed elsewhere."""
-
-    def bug(self: TransactionCoordinator, transactional_id: str, its: Any) -> Any:
-        for ticket, answer in markers(self, transactional_id, its):
-            ticket(answer)
-        return []
-
-    return bug
-
-
 @mutant(transactions, "_times")
 def a_late_answer_completes_the_next_transaction(_: Any) -> Any:
     """The transactions of one epoch are taken for one another: an abort that no marker tells of, and readers see it (once real)."""
