@@ -77,6 +77,7 @@ KEPT = {
     ("swarm", 410558): "a client that compares answers with the broker's log looked into that of one that had just died, and ended silently",
     ("swarm", 410603): "with flush=os a flush failed, the next process claimed what the page cache had, and a power loss left a hole in the log",
     ("swarm", 250244): "a node that no partition needed was to be started later than the rest: the life was judged before it had its disk back",
+    ("swarm", 554064): "a bit flipped in a time index while the broker was down, and retention deleted a segment that was eight seconds old",
     ("swarm", 552367): "a producer sent six batches behind one that had timed out, as no client does: the log did not know it any more",
     ("swarm", 551122): "a replica went elsewhere and came back while a directory was away: the next start found its log twice and ended",
     ("swarm", 230849): "a node was told of a leadership when it had closed its logs, took it, and wrote into what was closed",

@@ -225,6 +225,24 @@ def test_a_sealed_segments_index_is_made_anew_and_written(how: str) -> None:
     assert {name: bytes(files.names[name].data) for name in before} == before
 
 
+def test_no_flipped_bit_of_a_time_index_makes_retention_delete_what_is_young() -> None:
+    files = disk()
+    config: dict[str, Any] = {"segment_bytes": 20 * SIZE, "index_interval_bytes": 1, "retention_ms": 1000}
+    log = open_log(files, **config)
+    append(log, *(batch(1, size=100, timestamp=NOW + at) for at in range(30)))
+    log.close(clean=True)
+    name = f"{DIRECTORY}/{0:020d}.timeindex"
+    whole = bytes(files.names[name].data)
+
+    for bit in range(8 * len(whole)):
+        files.names[name].data[:] = whole
+        files.names[name].data[bit // 8] ^= 1 << bit % 8
+        log = open_log(files, clean=True, recovery_point=30, **config)
+        assert log.segments[0].largest_timestamp == NOW + 19, f"bit {bit}"
+        assert log.delete_old_segments(NOW + 1000, 30) == 0, f"lost: bit {bit}"
+        log.close(clean=True)
+
+
 def test_what_is_written_while_a_late_flush_is_under_way_is_still_to_be_flushed() -> None:
     log = open_log(flush="os")
     append(log, batch(5))

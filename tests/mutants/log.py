@@ -15,6 +15,7 @@ from raftka.log.manager import LogManager
 from raftka.log.segments import segment
 from raftka.log.segments.index import OffsetIndex, TimeIndex
 from raftka.log.segments.scan import Header, headers
+from raftka.log.segments.segment import Segment
 from raftka.log.segments.storage import Storage
 from tests.mutants.registry import mutant, part_of
 
@@ -221,5 +222,15 @@ def moved_away_is_kept(_: Any) -> Any:
     """A log that went elsewhere while its broker was down stays, and is taken up again when the replica comes back (once real)."""
 
     def bug(self: StrayLogs) -> None: ...
+
+    return bug
+
+
+@mutant(Segment, "_times_fit")
+def time_index_is_believed(_: Any) -> Any:
+    """A bit flips in a time index while its broker is down: retention deletes a week too early (once real)."""
+
+    def bug(self: Segment) -> bool:
+        return True
 
     return bug

@@ -8,7 +8,8 @@ from raftka.runtime.simulated.disk import SYNC_S
 from raftka.runtime.simulated.world import World
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.records import build_batch
-from tests.log.given import NOW, append, batch, checkpoint, disk, flush, open_log
+from tests.log.given import DIRECTORY, NOW, append, batch, checkpoint, disk, flush, open_log
+from tests.log.test_life import test_no_flipped_bit_of_a_time_index_makes_retention_delete_what_is_young
 from tests.mutants.directed import finds
 
 
@@ -47,6 +48,14 @@ def index_files_are_not_cut() -> None:
     append(log, batch(1, size=20, timestamp=NOW + 10), batch(1, size=20, timestamp=NOW + 5), epoch=1)
     flush(log)
     point = checkpoint(log)
-    left = open_log(files.power_loss(Random(1)), recovery_point=point, segment_bytes=400)
-    found, right = left.max_timestamp_offset(left.end_offset), log.max_timestamp_offset(log.end_offset)
+    left = files.power_loss(Random(1))
+    entries = left.read(f"{DIRECTORY}/{0:020d}.timeindex")
+    assert entries == log.active.time_index.encoded(), f"the time index has entries of what was cut: {entries.hex()}"
+    reopened = open_log(left, recovery_point=point, segment_bytes=400)
+    found, right = reopened.max_timestamp_offset(reopened.end_offset), log.max_timestamp_offset(log.end_offset)
     assert found == right, f"the largest timestamp is {right}, after the loss of power {found}"
+
+
+@finds
+def time_index_is_believed() -> None:
+    test_no_flipped_bit_of_a_time_index_makes_retention_delete_what_is_young()

@@ -158,4 +158,10 @@ REGRESSIONS = (
         " the next one of the same epoch: the abort was complete without a marker, and readers of committed records were shown it.",
         "scenario",
     ),
+    Regression(
+        "time_index_is_believed",
+        "COMMIT",
+        "A bit flipped in the time index of a sealed segment while its broker was down: the segment counted as old, and retention deleted it.",
+        "scenario",
+    ),
 )

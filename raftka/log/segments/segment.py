@@ -122,12 +122,13 @@ class Segment:
         """Entries up to the offset `below` from the files; False, and none, when they are missing or do not fit the batches."""
         index, time_index = self._read(".index"), self._read(".timeindex")
         self._offset_index, self._time_index = OffsetIndex(self.base_offset, index or b""), TimeIndex(self.base_offset, time_index or b"")
+        whole = below != FOREVER or len(self._time_index) * TIME_ENTRY.size == len(time_index or b"")  # of a segment that is sealed
         if self.size and below != FOREVER:
             self._transaction_index = None  # what the file has: nothing that was found in batches above `below` is believed
         self._keep_entries_below(below)
         if self.size >= BATCH_HEADER_BYTES:
             self.first_timestamp = BATCH_HEADER.unpack(self.file.read(0, BATCH_HEADER_BYTES))[8]
-        if index is not None and time_index is not None and self._index_fits(self._offset_index):
+        if index is not None and time_index is not None and whole and self._index_fits(self._offset_index) and self._times_fit():
             return True
         self._distrust_positions()
         return False
@@ -141,6 +142,17 @@ class Segment:
             return False
         base, _, _, _, _, _, delta = BATCH_HEADER.unpack(header)[:7]
         return bool(base + delta == self.base_offset + index.offsets[-1])
+
+    def _times_fit(self) -> bool:
+        """Retention goes by the last entry: a bit that flips in it must not delete what is young."""
+        timestamp, offset = self.time_index.last()
+        if timestamp < 0:
+            return True
+        found = self.locate(offset, self.file.size())
+        if found is None:
+            return False
+        base, _, _, _, _, _, delta, _, largest = BATCH_HEADER.unpack(self.file.read(found[0], BATCH_HEADER_BYTES))[:9]
+        return bool(base + delta == offset and largest == timestamp)
 
     def _read(self, suffix: str) -> bytes | None:
         path = self._path(suffix)
