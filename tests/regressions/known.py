@@ -160,7 +160,7 @@ REGRESSIONS = (
     ),
     Regression(
         "time_index_is_believed",
-        "COMMIT",
+        "15319b3",
         "A bit flipped in the time index of a sealed segment while its broker was down: the segment counted as old, and retention deleted it.",
         "scenario",
     ),
