@@ -109,6 +109,17 @@ def isolation_is_passed_over(read: Any) -> Any:
     return bug
 
 
+@mutant(Partition, "watched_by")
+def reader_behind_an_open_transaction_is_not_woken(watched: Any) -> Any:
+    """T41: a parked reader of what is committed is not told when the transaction before it ends: it waits for all of fetch.max.wait.ms."""
+
+    def bug(self: Partition, reader: Any) -> None:
+        if reader.follower is not None or self.last_stable_offset >= self.high_watermark:
+            watched(self, reader)
+
+    return bug
+
+
 @mutant(list_offsets, "_readable", "transactions")
 def offsets_are_listed_up_to_the_high_watermark(_: Any) -> Any:
     """T42: readers of what is committed are told an end that is not theirs."""

@@ -6,8 +6,12 @@ from raftka.chaos.simulated.scene import TOPIC, Scene
 from raftka.metadata.commands import AlterReassignments, Move, MovedTopic
 from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code
+from raftka.wire.messages.fetch import FETCH, READ_COMMITTED
 from raftka.wire.messages.list_offsets import LIST_OFFSETS
 from raftka.wire.messages.metadata import METADATA
+from tests.broker.requests import fetch
+from tests.broker.stage import Stage
+from tests.broker.test_transactional_partition import Scene as Producing
 from tests.mutants.directed import finds
 
 
@@ -84,3 +88,17 @@ def serves_before_it_knows_anything() -> None:
             scene.cluster.start(node_id)
         assert world.run(lambda: bool(told), at_most_s=30)
         assert Code.UNKNOWN_TOPIC_OR_PARTITION not in told, "a topic is denied"
+
+
+@finds
+def reader_behind_an_open_transaction_is_not_woken() -> None:
+    """It waits up to 30 s for a byte; the marker comes after half a second."""
+    with Stage() as stage:
+        stage.create("t")
+        scene = Producing(stage)
+        scene.send(b"a")
+        wire = stage.wire()
+        wire.request(FETCH, fetch("t", 0, isolation_level=READ_COMMITTED, max_wait_ms=30_000, min_bytes=1), 12)
+        stage.world.run(stage.world.now + 0.5)
+        scene.mark(commit=True)
+        assert stage.world.run(lambda: bool(wire.frames), at_most_s=5.0), "not woken: the transaction is committed, and its reader waits"
