@@ -14,6 +14,7 @@ AT_ONCE = 30  # records of a transaction, at most
 TIMEOUT_MS = 20_000  # of a transaction
 POLL_S = 0.5
 WHOLE_S = GIVE_UP_MS / 1000  # that one call may take
+LONGER_S = WHOLE_S + CALL_S  # librdkafka keeps time itself, but for some calls after a fatal error
 
 Offsets = Mapping[int, int]  # by partition
 
@@ -160,7 +161,7 @@ class ConfluentCopier:
         return [self._confluent.TopicPartition(self._source, partition, offset) for partition, offset in offsets.items()]
 
     def begin(self) -> Offsets:
-        self._producer.init_transactions(WHOLE_S)
+        _within(LONGER_S, lambda: self._producer.init_transactions(WHOLE_S))
         found = self.committed()
         self._consumer.assign(self._at(found))
         return found
@@ -169,16 +170,19 @@ class ConfluentCopier:
         return [(each.partition(), each.offset(), each.value()) for each in self._consumer.consume(AT_ONCE, POLL_S) if each.error() is None]
 
     def write(self, values: Sequence[tuple[int, bytes]], offsets: Offsets) -> None:
-        self._producer.begin_transaction()
-        for partition, value in values:
-            self._producer.produce(self._target, value, partition=partition)
-        self._producer.send_offsets_to_transaction(self._at(offsets), self._consumer.consumer_group_metadata(), WHOLE_S)
+        def work() -> None:
+            self._producer.begin_transaction()
+            for partition, value in values:
+                self._producer.produce(self._target, value, partition=partition)
+            self._producer.send_offsets_to_transaction(self._at(offsets), self._consumer.consumer_group_metadata(), WHOLE_S)
+
+        _within(LONGER_S, work)
 
     def commit(self) -> None:
-        self._producer.commit_transaction(WHOLE_S)
+        _within(LONGER_S, lambda: self._producer.commit_transaction(WHOLE_S))
 
     def abort(self) -> None:
-        self._producer.abort_transaction(WHOLE_S)
+        _within(LONGER_S, lambda: self._producer.abort_transaction(WHOLE_S))
 
     def committed(self) -> Offsets:
         found = self._consumer.committed([self._confluent.TopicPartition(self._source, each) for each in self._partitions], CALL_S)
@@ -187,8 +191,8 @@ class ConfluentCopier:
         return {each.partition: max(0, each.offset) for each in found}
 
     def close(self) -> None:
-        self._consumer.close()
-        self._producer.purge()
+        _within(CALL_S, self._consumer.close)
+        _within(CALL_S, self._producer.purge)
 
 
 class ConfluentCommitted:
