@@ -54,6 +54,8 @@ REQUESTS_IN_HAND = Limit("requests_in_hand", 256, "requests of one connection th
 OUTPUT_BYTES = Limit("output_bytes", 8 * MIB, "answers of one connection not yet taken by the kernel; then nothing more is read from it")
 IDLE_SECONDS = Limit("idle_seconds", 600, "Kafka's connections.max.idle.ms")
 PARTIAL_FRAME_SECONDS = Limit("partial_frame_seconds", 60, "a frame that has begun must go on: slow drips hold a buffer")
+LOGIN_BYTES = Limit("login_bytes", 64 * KIB, "one frame of a client that is not authenticated yet; sasl.server.max.receive.size may say less")
+LOGIN_SECONDS = Limit("login_seconds", 30, "from the connection to the end of the login; clients give up after 10 to 30")
 PARTIAL_BYTES = Limit("partial_bytes", 1024 * MIB, "bytes of incomplete frames over all connections of a node")
 BESIDE_BYTES = Limit(
     "beside_bytes", 256 * MIB, "batches, by their size when opened, that wait to be walked or compressed anew beside the loop; more are refused"

@@ -17,7 +17,7 @@ MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 60
 MAX_MODULES = 15  # of a folder, __init__.py not counted
 LARGER = {  # handlers and messages: one file for each API or family; the others are to be divided, and do not grow
-    "raftka/broker/handlers": 50,
+    "raftka/broker/handlers": 65,
     "raftka/wire/messages": 30,
 }
 
@@ -28,13 +28,14 @@ FLOORS = {
     "raftka.wire": 0,
     "raftka.limits": 0,
     "raftka.json_values": 0,
+    "raftka.properties_file": 0,
     "raftka.runtime": 0,
     "raftka.client": 1,
     "raftka.log": 1,
     "raftka.metadata": 2,
     "raftka.replication": 2,
     "raftka.coordinator": 2,
-    "raftka.security": 2,
+    "raftka.security": 0,
     "raftka.broker": 3,
     "raftka.client.blocking": 4,
     "raftka.runtime.real": 3,

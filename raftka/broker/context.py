@@ -5,10 +5,11 @@ A part gets the `BrokerContext` and the two or three parts that it works with. N
 
 from raftka.broker.telemetry.event_log import BoundedRate, Events
 from raftka.broker.telemetry.metrics import Metrics
+from raftka.client.connection import Login
 from raftka.metadata.configs.describe import BrokerRows, TopicRows
 from raftka.metadata.configs.settings import NodeSettings, TopicConfigs
 from raftka.metadata.image import MetadataImage
-from raftka.runtime.interfaces import Runtime
+from raftka.runtime.interfaces import SECRETS, Runtime
 
 
 class MetadataCache:
@@ -30,6 +31,11 @@ class BrokerContext:
         self.events = events
         self.metrics = metrics
         self.metadata = MetadataCache(settings)
-        self.batch_refused = BoundedRate(events, "batch_refused", runtime.clock.now)
+        self.batch_refused = BoundedRate(events.debug, "batch_refused", runtime.clock.now)
+        self._secrets = runtime.random(SECRETS)
         self.stopping = False  # a controlled shutdown has begun
         self.stopped = False  # the logs are closed: what is committed from now on is for the next process
+
+    def login(self) -> Login | None:
+        """How this node logs in at other brokers; None where their listener has no SASL."""
+        return self.metadata.settings.between_brokers.login(self._secrets)

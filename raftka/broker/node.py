@@ -123,7 +123,7 @@ class Node:
         self.coordinators += [self.groups.runtime, self.transactions.runtime]
         self.services = self.dispatcher.services = self._services()
         for endpoint in self.settings.listeners:
-            accept = self.quotas.acceptor(endpoint.listener)
+            accept = self.quotas.acceptor(endpoint)
             self.listeners[endpoint.listener] = listen(self.runtime.network, "listeners", endpoint.host, endpoint.port, accept)
         self._listen_for_scrapes()
         self.quorum.start(self.logs)

@@ -11,6 +11,9 @@ Command = Callable[..., Any]
 AS = click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How the answer is printed.")
 
 
+CLIENT_FILE, CLIENT_PROPERTIES = "raftka.client_file", "raftka.client_properties"  # in the context of a command
+
+
 def pairs(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
     """Each value is name=value."""
     found = {}
@@ -22,8 +25,35 @@ def pairs(_context: click.Context, _option: click.Parameter, values: tuple[str, 
     return found
 
 
+def _properties(context: click.Context, _option: click.Parameter, file: str | None) -> None:
+    context.meta[CLIENT_FILE] = file
+
+
+def _overrides(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> None:
+    context.meta[CLIENT_PROPERTIES] = pairs(context, option, values)
+
+
 def client_options(command: Command) -> Command:
-    """Options that select the cluster and the output format."""
+    """Options that select the cluster, say how to connect to it (cli/admin/client.py reads these), and the output format."""
+    command = click.option(
+        "-X",
+        "properties",
+        multiple=True,
+        metavar="NAME=VALUE",
+        expose_value=False,
+        callback=_overrides,
+        help="A client property of Kafka's, such as security.protocol; stronger than the file.",
+    )(command)
+    command = click.option(
+        "--command-config",
+        envvar="RAFTKA_COMMAND_CONFIG",
+        show_envvar=True,
+        type=click.Path(exists=True, dir_okay=False),
+        metavar="FILE",
+        expose_value=False,
+        callback=_properties,
+        help="Client properties in a file, as Kafka's tools take them.",
+    )(command)
     return AS(
         click.option(
             "--bootstrap-server",

@@ -10,10 +10,12 @@ from typing import Any, NamedTuple, Protocol
 
 from raftka.limits import REQUEST_BYTES, LimitExceeded
 from raftka.runtime.interfaces import Connection, Transport
+from raftka.security.mechanism import AuthenticationFailed, ClientMechanism
 from raftka.wire.errors import Code, ProtocolError, name_of_code
 from raftka.wire.frame import FrameBuffer, Pool, decode_response_header, encode_request
 from raftka.wire.messages.api_versions import API_VERSIONS, ApiVersionsResponse
 from raftka.wire.messages.produce import ProduceRequest
+from raftka.wire.messages.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE, SaslAuthenticateResponse, SaslHandshakeResponse
 from raftka.wire.schema import AnyApi, Api, Req, Resp, Versions
 
 SOFTWARE_VERSION = "1"  # of this client side, shown to the broker (KIP-511)
@@ -21,6 +23,7 @@ SOFTWARE_VERSION = "1"  # of this client side, shown to the broker (KIP-511)
 _UNSUPPORTED = Code.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 Address = tuple[str, int]
+Login = Callable[[], ClientMechanism]  # begins one
 OnReply = Callable[[Resp | None, str | None], None]  # a row, or why there is none; both None for what is never answered
 
 
@@ -38,9 +41,10 @@ def open_connection(
     on_closed: Callable[[str], None] | None = None,
     *,
     pool: Pool | None = None,
+    login: Login | None = None,
 ) -> "ClientConnection":
-    """Open a connection to the broker at `address`. All connections to brokers are opened here: TLS and SASL belong in this function."""
-    connection = ClientConnection(client_id, on_ready, on_closed, pool=pool)
+    """Open a connection to the broker at `address`; `login`: for a listener with SASL. All connections to brokers are opened here."""
+    connection = ClientConnection(client_id, on_ready, on_closed, pool=pool, login=login)
     network.connect(*address, connection)
     return connection
 
@@ -69,10 +73,13 @@ class ClientConnection:
         on_closed: Callable[[str], None] | None = None,
         *,
         pool: Pool | None = None,
+        login: Login | None = None,
     ) -> None:
         self.client_id = client_id
-        self.versions: dict[int, Versions] = {}  # of the other side, by API key; empty until it has answered
+        self.versions: dict[int, Versions] = {}  # of the other side, by API key; empty until it has answered and knows the client
         self.close_reason: str | None = None
+        self._login = login
+        self._offered: dict[int, Versions] = {}  # the same, before the client is known
         self._on_ready = on_ready
         self._on_closed = on_closed
         self._transport: Transport | None = None
@@ -214,7 +221,51 @@ class ClientConnection:
         if answer.error_code or not versions:
             self.close(f"the broker's answer to ApiVersions: {name_of_code(answer.error_code)}")
             return
-        self.versions = versions
+        self._offered = versions
+        if self._login is None:
+            self._become_ready()
+        else:
+            self._log_in(self._login())
+
+    def _log_in(self, mechanism: ClientMechanism) -> None:
+        """Ask for the mechanism, and exchange its messages until it has no more."""
+        theirs = self._offered.get(SASL_AUTHENTICATE.key)
+        if theirs is None:
+            self.close("the broker does not know SaslAuthenticate")
+            return
+        version = min(theirs.high, SASL_AUTHENTICATE.max_version)
+
+        def send(token: bytes) -> None:
+            self._write(SASL_AUTHENTICATE, version, SASL_AUTHENTICATE.request(auth_bytes=token), came)
+            self._wake()
+
+        def chosen(answer: SaslHandshakeResponse | None, _: str | None) -> None:
+            if answer is not None and answer.error_code:
+                self.close(f"authentication with {mechanism.name}: {name_of_code(answer.error_code)}, the broker has {', '.join(answer.mechanisms)}")
+            elif answer is not None:
+                send(mechanism.first())
+
+        def came(answer: SaslAuthenticateResponse | None, _: str | None) -> None:
+            if answer is None:
+                return  # closed
+            if answer.error_code:
+                self.close(f"authentication with {mechanism.name}: {answer.error_message or name_of_code(answer.error_code)}")
+                return
+            try:
+                token = mechanism.step(bytes(answer.auth_bytes))
+            except AuthenticationFailed as error:
+                self.close(f"authentication with {mechanism.name}: {error}")
+                return
+            if token is None:
+                self._become_ready()
+            else:
+                send(token)
+
+        self._write(SASL_HANDSHAKE, SASL_HANDSHAKE.max_version, SASL_HANDSHAKE.request(mechanism=mechanism.name), chosen)
+        self._wake()
+
+    def _become_ready(self) -> None:
+        self.versions = self._offered
         while self._queued:
             self._send_queued(self._queued.popleft())
         self._wake()

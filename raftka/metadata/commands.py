@@ -178,6 +178,27 @@ class AlteredConfigs(NamedTuple):
     message: str | None
 
 
+class ScramUpsertion(NamedTuple):
+    """As the cluster keeps it: the broker that was asked has made the keys."""
+
+    user: str
+    mechanism: int
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+
+class ScramDeletion(NamedTuple):
+    user: str
+    mechanism: int
+
+
+class ScramResult(NamedTuple):
+    user: str
+    error: int
+
+
 class TopicReplicas(NamedTuple):
     """Partitions of a topic that lie on a broker's disk."""
 
@@ -340,6 +361,15 @@ class AlterConfigs:
 
 
 @dataclass(frozen=True, slots=True)
+class AlterScramCredentials:
+    """No user twice. Each is decided by itself."""
+
+    deletions: tuple[ScramDeletion, ...]
+    upsertions: tuple[ScramUpsertion, ...]
+    REPLY: ClassVar[object] = tuple[ScramResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class AllocateProducerIds:
     broker_id: int
     broker_epoch: int
@@ -382,6 +412,7 @@ Administration = (
     | ListReassignments
     | UpdateFeatures
     | DescribeQuorum
+    | AlterScramCredentials
 )
 OfBrokers = (
     RegisterBroker | UnregisterBroker | Heartbeat | BrokerLost | ReplicasOffline | ReplicasLost | AlterPartition | AllocateProducerIds | TopicDefaults

@@ -32,13 +32,16 @@ from raftka.metadata.records import (
     Record,
     Replicas,
     ReplicasMarked,
+    ScramCredentialRemoved,
+    ScramCredentialSet,
     TopicCreated,
     TopicDeleted,
     UnknownRecord,
     decode_batch,
 )
+from raftka.security.scram import ScramCredential
 
-SNAPSHOT_VERSION = 3  # 1: adding and removing replicas; 2: directories of brokers, replicas in those that failed; 3: when topics changed
+SNAPSHOT_VERSION = 4  # 1: adding and removing replicas; 2: directories of brokers, replicas in those that failed; 3: when topics changed; 4: security
 NO_LEADER = -1
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32  # Kafka's config resource types
 K = TypeVar("K")
@@ -143,6 +146,7 @@ class MetadataImage:
     configs: Mapping[tuple[int, str], Mapping[str, str]] = field(default_factory=_empty)  # by (resource type, resource)
     next_producer_id: int = 0
     extensions: Mapping[str, ExtensionImage] = field(default_factory=_empty)  # by package
+    scram: Mapping[tuple[int, str], ScramCredential] = field(default_factory=_empty)  # by (mechanism, user)
 
     def topic_named(self, name: str) -> TopicImage | None:
         topic_id = self.topic_ids.get(name)
@@ -186,7 +190,8 @@ class MetadataImage:
         topics = tuple(self.topics.values())
         configs = tuple((*resource, dict(values)) for resource, values in self.configs.items())
         extensions = tuple((package, each.changed_at, dict(each.entries)) for package, each in self.extensions.items())
-        values = (self.offset, self.cluster_id, dict(self.features), brokers, topics, configs, self.next_producer_id, extensions)
+        security = {"scram": tuple((*key, *credential) for key, credential in self.scram.items())}
+        values = (self.offset, self.cluster_id, dict(self.features), brokers, topics, configs, self.next_producer_id, extensions, security)
         data: bytes = msgpack.packb((SNAPSHOT_VERSION, *values))
         return data
 
@@ -196,7 +201,8 @@ class MetadataImage:
         version, *values = msgpack.unpackb(data, use_list=False, strict_map_key=False)
         if version > SNAPSHOT_VERSION:
             raise UnknownRecord(f"snapshot version {version} is newer than this node")
-        offset, cluster_id, features, brokers, topics, configs, next_producer_id, extensions = values
+        offset, cluster_id, features, brokers, topics, configs, next_producer_id, extensions, *later = values
+        security: Mapping[str, Any] = later[0] if later else EMPTY  # from version 4 on
         by_id = {topic[1]: TopicImage(topic[0], topic[1], tuple(PartitionImage(*each) for each in topic[2]), *topic[3:]) for topic in topics}
         return cls(
             offset=offset,
@@ -209,6 +215,7 @@ class MetadataImage:
             configs={(kind, resource): config for kind, resource, config in configs},
             next_producer_id=next_producer_id,
             extensions={package: ExtensionImage(changed_at, Entries(entries)) for package, changed_at, entries in extensions},
+            scram={(mechanism, user): ScramCredential(*keys) for mechanism, user, *keys in security.get("scram", ())},
         )
 
 
@@ -283,6 +290,11 @@ class _Draft:
                 self._config_set(record)
             case ProducerIdsAllocated():
                 self.changed["next_producer_id"] = record.next_producer_id
+            case ScramCredentialSet(mechanism, user):
+                credential = ScramCredential(record.salt, record.stored_key, record.server_key, record.iterations)
+                self._own("scram")[mechanism, user] = credential
+            case ScramCredentialRemoved(mechanism, user):
+                self._own("scram").pop((mechanism, user), None)
             case ExtensionPut(package, key, value):
                 self.delta.extensions_changed.setdefault(package, []).append((key, value))
             case ExtensionDelete(package, key):

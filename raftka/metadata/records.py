@@ -179,6 +179,28 @@ class ProducerIdsAllocated:
 
 
 @dataclass(frozen=True, slots=True)
+class ScramCredentialSet:
+    """A user's credential of one mechanism; an earlier one is gone."""
+
+    KIND: ClassVar[int] = 52
+    VERSION: ClassVar[int] = 0
+    mechanism: int  # 1 SCRAM-SHA-256, 2 SCRAM-SHA-512
+    user: str
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScramCredentialRemoved:
+    KIND: ClassVar[int] = 53
+    VERSION: ClassVar[int] = 0
+    mechanism: int
+    user: str
+
+
+@dataclass(frozen=True, slots=True)
 class ExtensionPut:
     KIND: ClassVar[int] = 40
     VERSION: ClassVar[int] = 0
@@ -222,6 +244,8 @@ Record = (
     | ReplicasMarked
     | ConfigSet
     | ProducerIdsAllocated
+    | ScramCredentialSet
+    | ScramCredentialRemoved
     | ExtensionPut
     | ExtensionDelete
     | ExtensionChanged

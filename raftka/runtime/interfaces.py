@@ -10,6 +10,7 @@ from math import inf
 from random import Random
 from typing import Protocol, TypeVar
 
+SECRETS = "secrets"  # the random stream that nobody can predict from its earlier numbers
 LONG_PIECE_S = 0.1  # of a turn: what takes longer is told with its name
 
 Buffer = bytes | bytearray | memoryview
@@ -217,7 +218,7 @@ class Runtime(Protocol):
     def offload(self) -> Offload: ...
 
     def random(self, stream: str) -> Random:
-        """The node's random stream of that name: the same object each time; seeded in the simulation."""
+        """The node's random stream of that name: the same object each time; seeded in the simulation. SECRETS: from the operating system."""
 
     def watch_turns(self, watch: TurnWatch) -> None:
         """Tell `watch` of each turn. The simulation has nothing to tell: its turns take no CPU time."""

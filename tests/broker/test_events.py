@@ -122,7 +122,7 @@ def test_a_limit_that_is_hit_all_the_time_has_a_line_a_minute() -> None:
 
 def test_an_event_that_clients_cause_has_so_many_lines_a_second() -> None:
     log, now = io.StringIO(), [0.0]
-    told = BoundedRate(Events(log, lambda: 0, "debug"), "batch_refused", lambda: now[0])
+    told = BoundedRate(Events(log, lambda: 0, "debug").debug, "batch_refused", lambda: now[0])
     for _ in range(2):
         for number in range(100):
             told(number=number)

@@ -293,6 +293,8 @@ HIT_HERE = {
 ELSEWHERE = {
     "automatic_topics": "test_topic_creation",
     "connections_of_listener": "test_connection_quotas",
+    "login_bytes": "test_sasl",
+    "login_seconds": "test_sasl",
     "connections_of_address": "test_connection_quotas",
     "connection_rate": "test_connection_quotas",
     "beside_bytes": "test_recompress",

@@ -285,4 +285,4 @@ def test_twice_the_items_are_twice_the_calls(shared: Stage, api: AnyApi, path: t
         node.dispatcher.authorizer = before
     assert more <= RATIO * some + NOISE, f"{some} calls for {ITEMS} items, {more} for {2 * ITEMS}"
     if kind == "known" and NOT_EACH.isdisjoint(path) and not (api.name in PACKED and "partition" in path[-1]):
-        assert more - some >= ITEMS, "the request was answered without a look at its items"
+        assert more - some >= ITEMS // 2, "the request was answered without a look at its items"

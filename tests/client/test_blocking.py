@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from raftka.client.blocking.client import Client, Unreachable, error_codes
-from raftka.client.blocking.connection import Connection, Unsupported, addresses_of
+from raftka.client.blocking.connection import ANSWER_S, Connection, Unsupported, addresses_of
 from raftka.client.blocking.producer import NOBODY, Producer
 from raftka.client.blocking.reader import FetchedRecord, Reader
 from raftka.testing import Cluster
@@ -34,8 +34,8 @@ def cluster(three: Cluster) -> Iterator[Cluster]:
     three.heal()
 
 
-def client_of(cluster: Cluster, patience_s: float = 20.0, **options: float) -> Client:
-    return Client(addresses_of(cluster.bootstrap_servers), "test", patience_s, **options)
+def client_of(cluster: Cluster, patience_s: float = 20.0, *, answer_s: float = ANSWER_S) -> Client:
+    return Client(addresses_of(cluster.bootstrap_servers), "test", patience_s, answer_s=answer_s)
 
 
 @pytest.fixture

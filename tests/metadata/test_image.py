@@ -197,7 +197,7 @@ def test_records_from_before_reassignments_are_read() -> None:
     version, offset, cluster_id, features, brokers, topics, *rest = msgpack.unpackb(image.to_snapshot(), use_list=False)
     old = tuple((name, topic_id, tuple(partition[:5] for partition in partitions)) for name, topic_id, partitions, *_ in topics)
 
-    assert version == 3
+    assert version == 4
     read = MetadataImage.from_snapshot(msgpack.packb((0, offset, cluster_id, features, brokers, old, *rest)))
     assert read.topics[A] == image.topics[A]._replace(created_at=0, changed_at=0, assigned_at=0)
     assert replace(read, topics=image.topics) == image

@@ -19,10 +19,11 @@ from raftka.metadata.configs.describe import (
 )
 from raftka.metadata.configs.dynamic import check_dynamic_configs
 from raftka.metadata.configs.names import OURS
-from raftka.metadata.configs.settings import DIFFERENCES, NodeSettings, SettingError, TopicConfigs, Voter, check_topic_configs, parse_properties
+from raftka.metadata.configs.settings import DIFFERENCES, NodeSettings, SettingError, TopicConfigs, Voter, check_topic_configs
 from raftka.metadata.configs.topic import TOPIC_SETTINGS
 from raftka.metadata.image import BROKER, CLIENT_METRICS, GROUP, TOPIC, Endpoint, MetadataImage
 from raftka.metadata.records import ConfigSet, Record
+from raftka.properties_file import parse_properties
 
 BOTH = {
     "node.id": "1",
@@ -219,7 +220,7 @@ def test_a_setting_counts_as_used_if_code_reads_it() -> None:
     tables = ("configs/broker.py", "configs/topic.py")
     folders = (Path(raftka.__file__).parent, Path(raftka.__file__).parent.parent / "compat")
     source = "".join(path.read_text() for folder in folders for path in folder.rglob("*.py") if not path.as_posix().endswith(tables))
-    read = set(re.findall(r'(?:settings|values)(?:\[|\.seconds\()"([a-z0-9.]+)"', source))
+    read = set(re.findall(r'(?:settings|values)(?:\[|\.seconds\(|\.number_at\([a-z._]+, )"([a-z0-9.]+)"', source))
     by_topics = {synonym for setting in TOPIC_SETTINGS.values() if setting.used for synonym in setting.synonyms}
 
     assert {name for name, setting in BROKER_SETTINGS.items() if setting.used} - by_topics == (read & BROKER_SETTINGS.keys()) - by_topics

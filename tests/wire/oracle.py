@@ -24,6 +24,7 @@ with warnings.catch_warnings():
     import kafka.protocol.consumer
     import kafka.protocol.metadata
     import kafka.protocol.producer
+    import kafka.protocol.sasl
     from kafka.protocol.api_message import ApiMessage
     from kafka.protocol.schemas.load_json import load_json
 
@@ -158,7 +159,7 @@ class Oracle:
 @cache
 def _their_class(name: str, package: str | None) -> Any:
     if package is None:
-        modules = (kafka.protocol.admin, kafka.protocol.consumer, kafka.protocol.metadata, kafka.protocol.producer)
+        modules = (kafka.protocol.admin, kafka.protocol.consumer, kafka.protocol.metadata, kafka.protocol.producer, kafka.protocol.sasl)
         return next(getattr(m, name) for m in modules if hasattr(m, name))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)

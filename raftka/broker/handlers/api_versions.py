@@ -1,21 +1,18 @@
 """ApiVersions: v0-4; what is announced is what is registered, in Kafka 4.3.1's ranges. Knows no other API."""
 
-import re
-
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import HANDLERS, handles
 from raftka.broker.network.request import Request
 from raftka.metadata.controller.features import SUPPORTED
 from raftka.wire.errors import Code
 from raftka.wire.messages.api_versions import API_VERSIONS, ApiVersionsRequest, ApiVersionsResponse
-
-SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")  # KIP-511
+from raftka.wire.software import is_software
 
 
 @handles(API_VERSIONS)
 def api_versions(request: Request[ApiVersionsRequest], services: Services) -> ApiVersionsResponse:
     body, response = request.body, API_VERSIONS.response
-    if request.version >= 3 and not (SOFTWARE.fullmatch(body.client_software_name) and SOFTWARE.fullmatch(body.client_software_version)):
+    if request.version >= 3 and not is_software(body.client_software_name, body.client_software_version):
         return response(error_code=int(Code.INVALID_REQUEST))
     return response(
         api_keys=[

@@ -15,7 +15,7 @@ from raftka.broker.context import BrokerContext
 from raftka.broker.network.frame_pool import FramePool
 from raftka.broker.network.session import Session
 from raftka.broker.telemetry.metrics import BOUNDS_S, FAST_S, Latency, Metrics
-from raftka.limits import IDLE_SECONDS, OUTPUT_BYTES, PARTIAL_FRAME_SECONDS, REQUEST_BYTES, REQUESTS_IN_HAND, Limit, LimitExceeded
+from raftka.limits import IDLE_SECONDS, LOGIN_SECONDS, OUTPUT_BYTES, PARTIAL_FRAME_SECONDS, REQUEST_BYTES, REQUESTS_IN_HAND, Limit, LimitExceeded
 from raftka.runtime.interfaces import Buffer, FileSpan, Transport
 from raftka.wire.errors import ProtocolError
 from raftka.wire.frame import FrameBuffer
@@ -45,6 +45,17 @@ class PipelinePlan(Plan, Protocol):
 
     def run_many(self, connection: "ServerConnection", frames: Sequence[memoryview]) -> int:
         """Return how many frames from the front are answered."""
+
+
+class Gate(Protocol):
+    """Stands before the dispatcher until the client is known (authentication.py)."""
+
+    @property
+    def is_late(self) -> bool:
+        """Return whether the client should be known by now."""
+
+    def passes(self, frame: memoryview) -> bool:
+        """Return whether the frame is the dispatcher's; else the gate has handled it. Raises ProtocolError."""
 
 
 class LongFrames(Protocol):
@@ -118,6 +129,7 @@ class ServerConnection:
         "active",
         "dispatcher",
         "follower",
+        "gate",
         "handled",
         "out",
         "out_bytes",
@@ -132,6 +144,7 @@ class ServerConnection:
     def __init__(self, dispatcher: Dispatching, pool: FramePool, listener: str) -> None:
         self.dispatcher = dispatcher
         self.session = Session(listener)
+        self.gate: Gate | None = None
         self.transport: Transport | None = None
         self.slots: deque[Slot] = deque()
         self.out: list[Buffer | FileSpan] = []
@@ -151,6 +164,10 @@ class ServerConnection:
         self.handled: str | None = None  # the API of the last request that no plan has answered
         self._replanned = 0
         self._over = False  # it will be closed, what still comes is of no interest
+
+    def limit_frames(self, size: int) -> None:
+        """Refuse larger frames (bytes) from now on."""
+        self._frames.limit_bytes = size
 
     # the network's side
 
@@ -314,14 +331,14 @@ class ServerConnection:
     def _dispatch(self, frames: Sequence[memoryview]) -> None:
         """One after the other, until one holds."""
         dispatcher = self.dispatcher
-        dispatch = dispatcher.dispatch
+        dispatch = dispatcher.dispatch if self.gate is None else self._dispatch_guarded
         dispatcher.began = dispatcher.now()
         try:
             if len(frames) == 1 and not self._stopped and not self._over:  # most often
                 dispatch(self, frames[0])
                 return
             until = dispatcher.cpu_s() + TURN_S if frames else inf
-            if self.pipeline is not None and len(frames) > 1 and not self._stopped and not self._over:
+            if self.pipeline is not None and self.gate is None and len(frames) > 1 and not self._stopped and not self._over:
                 frames = frames[dispatcher.dispatch_many(self, frames) :]
             for at, frame in enumerate(frames):
                 if self._over:
@@ -336,6 +353,12 @@ class ServerConnection:
             self.refuse(error)
         except Exception as error:
             dispatcher.failed(self, error)
+
+    @staticmethod
+    def _dispatch_guarded(connection: "ServerConnection", frame: memoryview) -> None:
+        """The gate may go with any frame: then it lets all pass."""
+        if connection.gate is None or connection.gate.passes(frame):
+            connection.dispatcher.dispatch(connection, frame)
 
     # flow
 
@@ -356,6 +379,8 @@ class ServerConnection:
         goes_on = self.active and (not before or not before <= pending < before + DRIP_BYTES)
         self.active = False
         self.silent_s = 0.0 if goes_on else self.silent_s + passed_s
+        if self.gate is not None and self.gate.is_late:
+            return LOGIN_SECONDS
         limit = PARTIAL_FRAME_SECONDS if (pending and not self._stopped) or self._over else IDLE_SECONDS  # who is held is not to blame
         return limit if self.silent_s >= limit.value else None
 
@@ -393,7 +418,7 @@ class ServerConnection:
                     self.mute(now)
                     return
                 dispatcher.began = now
-                dispatcher.dispatch(self, memoryview(self._backlog.popleft()))
+                self._dispatch_guarded(self, memoryview(self._backlog.popleft()))
                 now = dispatcher.now()
         except ProtocolError as error:
             self.refuse(error)

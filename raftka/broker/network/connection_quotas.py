@@ -10,10 +10,14 @@ from ipaddress import IPv6Address, ip_address
 from math import inf
 
 from raftka.broker.context import BrokerContext
+from raftka.broker.network.authentication import SaslGate
 from raftka.broker.network.connection import ServerConnection
 from raftka.broker.network.dispatch import Dispatcher
 from raftka.broker.network.frame_pool import FramePool
+from raftka.broker.network.mechanisms import ListenerMechanisms
 from raftka.limits import CONNECTION_RATE, CONNECTIONS, CONNECTIONS_OF_ADDRESS, CONNECTIONS_OF_LISTENER, UNBOUNDED, Limit
+from raftka.metadata.configs.logins import uses_sasl
+from raftka.metadata.image import Endpoint
 
 SWEEP_S = 20.0  # how often connections are looked at; idle ones are closed
 
@@ -48,7 +52,10 @@ class ConnectionQuotas:
 
     # coming
 
-    def acceptor(self, listener: str) -> Callable[[], ServerConnection | None]:
+    def acceptor(self, endpoint: Endpoint) -> Callable[[], ServerConnection | None]:
+        listener = endpoint.listener
+        logins = ListenerMechanisms(self._context, listener).logins() if uses_sasl(endpoint.security_protocol) else None
+
         def accept() -> ServerConnection | None:
             if not self._context.metadata.published:
                 return None
@@ -57,6 +64,8 @@ class ConnectionQuotas:
                 self._context.metrics.hit(limit)
                 return None
             connection = ServerConnection(self._dispatcher, self._pool, listener)
+            if logins is not None:
+                connection.gate = SaslGate(connection, logins)
             self._connections[connection] = None
             self._of_listener[listener] += 1
             self._context.metrics.connections_made += 1

@@ -12,3 +12,4 @@ class Session:
     principal: str = "User:ANONYMOUS"
     client_id: str | None = None
     authenticated: bool = True
+    mechanism: str = ""  # of SASL, with which the client logged in

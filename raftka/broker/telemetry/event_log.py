@@ -83,12 +83,13 @@ class LimitHits:
 
 
 class BoundedRate:
-    """A debug event of what clients cause: at most so many lines in a second, the next one says how many were left out."""
+    """An event of what clients cause: at most so many lines in a second, the next one says how many were left out."""
 
-    __slots__ = ("_begun", "_event", "_events", "_left_out", "_lines", "_now")
+    __slots__ = ("_begun", "_event", "_left_out", "_lines", "_now", "_write")
 
-    def __init__(self, events: Events, event: str, now: Callable[[], float]) -> None:
-        self._events = events
+    def __init__(self, write: Callable[..., None], event: str, now: Callable[[], float]) -> None:
+        """`write`: of Events, for the level."""
+        self._write = write
         self._event = event
         self._now = now
         self._begun = -inf
@@ -105,7 +106,7 @@ class BoundedRate:
         if self._left_out:
             fields["left_out"] = self._left_out
         self._left_out = 0
-        self._events.debug(self._event, **fields)
+        self._write(self._event, **fields)
 
 
 def _human(line: dict[str, object]) -> str:

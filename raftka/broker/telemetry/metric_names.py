@@ -114,6 +114,8 @@ raftka_log_failures_total counter Logs that could not be written any more.
 raftka_coordinator_unreadable_records_total counter Records of groups that could not be read when they were loaded.
 raftka_turntimems histogram Milliseconds of a turn of the loop: so long other connections have waited.
 raftka_long_turns_total counter Pieces of a turn of more than 100 ms; the log names each of them.
+raftka_authentications_total counter Logins by SASL that succeeded.
+raftka_failed_authentications_total counter Those that failed.
 raftka_handler_errors_total counter Requests and commands that failed by a mistake of ours.
 raftka_protocol_errors_total counter Client connections closed because of what came on them.
 raftka_controller_refusals_total counter Strangers turned away at the controller listener.

@@ -2,12 +2,18 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Protocol
 
+import click
+
+from raftka.cli.options import CLIENT_FILE, CLIENT_PROPERTIES
 from raftka.cli.output import CommandFailed, show
 from raftka.client.blocking.client import Client, Patience, Unreachable, Where
 from raftka.client.blocking.connection import addresses_of
 from raftka.json_values import Json
+from raftka.properties_file import parse_properties
+from raftka.security.client_security import ClientSecurity, client_security
 from raftka.wire.errors import Code, name_of_code
 from raftka.wire.messages.metadata import MetadataResponsePartition
 
@@ -39,9 +45,21 @@ def connect(bootstrap_server: str) -> Iterator[Client]:
         addresses = addresses_of(bootstrap_server)
     except ValueError as error:
         raise CommandFailed(f"--bootstrap-server {bootstrap_server}: {error}; it is HOST:PORT[,HOST:PORT...]") from None
-    with Client(addresses, "raftka-cli") as client:
+    with Client(addresses, "raftka-cli", security=_security()) as client:
         _hear_of_brokers(client, bootstrap_server)
         yield client
+
+
+def _security() -> ClientSecurity:
+    """Of the command that runs: its --command-config and -X. Raises CommandFailed."""
+    context = click.get_current_context(silent=True)
+    meta = context.meta if context is not None else {}
+    file: str | None = meta.get(CLIENT_FILE)
+    properties = parse_properties(Path(file).read_text()) if file else {}
+    try:
+        return client_security({**properties, **meta.get(CLIENT_PROPERTIES, {})})
+    except ValueError as error:
+        raise CommandFailed(f"{file or '-X'}: {error}") from None
 
 
 def _hear_of_brokers(client: Client, bootstrap_server: str) -> None:

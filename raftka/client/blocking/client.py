@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 
 from raftka.client.blocking.connection import ANSWER_S, Broken, ClientError, Connection, name_of
 from raftka.client.connection import Address
+from raftka.security.client_security import PLAINTEXT, ClientSecurity
 from raftka.wire.errors import Code, KafkaError, name_of_code
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.list_offsets import LIST_OFFSETS, ListOffsetsRequest
@@ -68,13 +69,19 @@ class Client:
     """The client of one cluster. Not for several threads at once."""
 
     def __init__(
-        self, bootstrap: Iterable[Address], client_id: str = "raftka", patience_s: float = PATIENCE_S, *, answer_s: float = ANSWER_S
+        self,
+        bootstrap: Iterable[Address],
+        client_id: str = "raftka",
+        patience_s: float = PATIENCE_S,
+        *,
+        answer_s: float = ANSWER_S,
+        security: ClientSecurity = PLAINTEXT,
     ) -> None:
-        """`answer_s`: for one answer."""
+        """`answer_s`: for one answer. `security`: of every connection."""
         self.bootstrap, self.patience_s = tuple(bootstrap), patience_s
         self.brokers: dict[int, Address] = {}  # those that are alive, as the last Metadata had it
         self.missing: set[str] = set()  # topics that were asked for and not known
-        self.client_id, self._answer_s = client_id, answer_s
+        self.client_id, self._answer_s, self._security = client_id, answer_s, security
         self._idle: dict[Address, list[Connection]] = {}
         self._controller = -1
         self._coordinators: dict[tuple[int, str], Address] = {}  # by the type of key
@@ -92,7 +99,7 @@ class Client:
     def take(self, address: Address) -> Connection:
         """Raises OSError."""
         idle = self._idle.get(address)
-        return idle.pop() if idle else Connection(address, self.client_id, self._answer_s)
+        return idle.pop() if idle else Connection(address, self.client_id, self._answer_s, self._security)
 
     def give(self, connection: Connection) -> None:
         """Nothing is under way on it."""

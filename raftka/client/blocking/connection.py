@@ -1,10 +1,12 @@
 """A connection to a broker over a blocking socket. Knows no cluster and no retry."""
 
 import socket
+from random import SystemRandom
 from typing import Generic
 
 from raftka.client.connection import Address, ClientConnection, open_connection
 from raftka.runtime import interfaces
+from raftka.security.client_security import PLAINTEXT, ClientSecurity
 from raftka.wire.schema import AnyApi, Api, Req, Resp
 
 CONNECT_S = 5.0
@@ -27,14 +29,14 @@ class Unsupported(ClientError):
 class Connection:
     """Several requests may be under way; answers come in their order. Network and `Transport` of its core; nothing happens by itself."""
 
-    def __init__(self, address: Address, client_id: str, answer_s: float = ANSWER_S) -> None:
+    def __init__(self, address: Address, client_id: str, answer_s: float = ANSWER_S, security: ClientSecurity = PLAINTEXT) -> None:
         """`answer_s`: so long may the broker be silent. Raises OSError."""
         self.address = address
         self.peer = name_of(address)
         self._answer_s = answer_s
         self._buffer = memoryview(bytearray(BUFFER_BYTES))
         self._socket: socket.socket
-        self._core: ClientConnection = open_connection(self, address, client_id)
+        self._core: ClientConnection = open_connection(self, address, client_id, login=security.login(SystemRandom()))
 
     def connect(self, host: str, port: int, connection: interfaces.Connection) -> None:
         self._socket = socket.create_connection((host, port), min(CONNECT_S, self._answer_s))

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from raftka.metadata.configs.names import DYNAMIC_ONLY, KAFKA, OURS, UNLISTED
 from raftka.metadata.configs.topic import TOPIC_SETTINGS
 from raftka.metadata.configs.values import Check, Setting, Type, at_least, between, one_of, some_of
+from raftka.security.jaas import jaas_fault
 
 
 class Difference(NamedTuple):
@@ -50,6 +51,11 @@ USED: dict[str, tuple[Check | None, str]] = {
     "broker.id": (None, "Older name of node.id."),
     "broker.rack": (None, "Where the broker stands; replicas are spread over racks."),
     "broker.session.timeout.ms": (at_least(1), "Silence after which the controller fences a broker."),
+    "connection.failed.authentication.delay.ms": (at_least(0), "Milliseconds from a failed login to its answer and the end of the connection."),
+    "connections.max.reauth.ms": (
+        at_least(0),
+        "Milliseconds after which a client must authenticate again; 0: never. With a listener's prefix.",
+    ),
     "controller.listener.names": (None, "Which of the listeners are the controller's."),
     "controller.quorum.election.timeout.ms": (
         at_least(10),
@@ -155,6 +161,16 @@ USED: dict[str, tuple[Check | None, str]] = {
         "Whether consumers that tell their rack read from a follower there.",
     ),
     "replica.lag.time.max.ms": (at_least(1), "A follower that has not caught up for so long leaves the ISR."),
+    "sasl.enabled.mechanisms": (None, "SASL mechanisms: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512. With a listener's prefix."),
+    "sasl.jaas.config": (
+        jaas_fault,
+        'The users of PLAIN, user_NAME="PASSWORD", and this broker\'s own username and password. With the prefix of a listener and a mechanism.',
+    ),
+    "sasl.mechanism.inter.broker.protocol": (None, "The mechanism with which brokers log in at each other."),
+    "sasl.server.max.receive.size": (
+        at_least(1),
+        "Bytes of one frame before its client is authenticated, never more than 65536. With a listener's prefix.",
+    ),
     "transaction.max.timeout.ms": (at_least(1), "Longest time that a producer may ask for its transactions."),
     "transaction.partition.verification.enable": (None, "Whether leaders of partitions ask the coordinator before a transaction begins there."),
     "transaction.remove.expired.transaction.cleanup.interval.ms": (at_least(1), "Time between two looks for transactional ids to forget."),

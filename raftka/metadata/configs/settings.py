@@ -13,20 +13,21 @@ from typing import Any, NamedTuple, Self
 
 from raftka.log.config import LogConfig
 from raftka.metadata.configs.broker import BROKER_SETTINGS, DIFFERENCES, Difference
-from raftka.metadata.configs.dynamic import OF_ALL_LISTENERS, OF_LISTENER, check_addresses
+from raftka.metadata.configs.dynamic import OF_ALL_LISTENERS, OF_LISTENER, OF_ONE_LISTENER, check_addresses
+from raftka.metadata.configs.logins import check_logins, own_login
 from raftka.metadata.configs.topic import INTERNAL_SEGMENT_BYTES, TOPIC_SETTINGS, UNIT_MS
-from raftka.metadata.configs.values import Setting, SettingError
+from raftka.metadata.configs.values import Setting, SettingError, Values
 from raftka.metadata.image import BROKER, EMPTY, TOPIC, Endpoint, MetadataImage
+from raftka.security.client_security import PLAINTEXT, ClientSecurity
 
 __all__ = ["DIFFERENCES", "Difference", "NodeSettings", "SettingError", "TopicConfig", "TopicConfigs", "Voter"]
 
 LISTENERS_OWN = "listener.name."
+PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
 METADATA_DIRECTORY = "__raftka_metadata"
 DYNAMIC = tuple(setting for setting in BROKER_SETTINGS.values() if setting.dynamic)
 INHERITED = frozenset(chain.from_iterable(setting.synonyms for setting in TOPIC_SETTINGS.values()))  # a broker's, for topics
 OF_TOPIC = {**TOPIC_SETTINGS, INTERNAL_SEGMENT_BYTES.name: INTERNAL_SEGMENT_BYTES}
-
-Values = Mapping[str, Any]  # settings by name, parsed
 
 
 class Voter(NamedTuple):
@@ -56,6 +57,11 @@ class NodeSettings:
         """None when that listener has no such setting of its own."""
         return self.values.get(f"listener.name.{listener.lower()}.{name}")
 
+    def number_at(self, listener: str, name: str) -> int:
+        """The listener's own number, or that of all."""
+        own = self.of_listener(listener, name)
+        return int(self.values[name] if own is None else own)
+
     def seconds(self, name: str) -> float:
         """A setting in ms, as the runtime clock counts."""
         return float(self.values[name]) / 1000
@@ -67,6 +73,13 @@ class NodeSettings:
     @property
     def is_controller(self) -> bool:
         return "controller" in self.roles
+
+    @property
+    def between_brokers(self) -> ClientSecurity:
+        """How this node connects to other brokers."""
+        listener = self.inter_broker_listener
+        protocol = next((each.security_protocol for each in self.advertised_listeners if each.listener == listener), PLAINTEXT.security_protocol)
+        return own_login(self.values, protocol, listener, self.values["sasl.mechanism.inter.broker.protocol"])
 
     @property
     def metadata_directory(self) -> str:
@@ -103,6 +116,7 @@ class NodeSettings:
         protocols = _protocols(values, "listener.security.protocol.map" in properties)
         clients, controllers = _listeners(values, roles, properties, protocols)
         advertised = _advertised(values, clients, controllers, protocols)
+        check_logins(values, clients)
         if values["broker.heartbeat.interval.ms"] >= values["broker.session.timeout.ms"]:
             raise SettingError("broker.heartbeat.interval.ms must be less than broker.session.timeout.ms")
         return cls(
@@ -124,7 +138,7 @@ def _of_listeners(names: Iterable[str]) -> Iterator[Setting]:
     """The settings with a listener's prefix that something here looks at."""
     for name in names:
         match = OF_LISTENER.fullmatch(name)
-        if match is not None and match[1] in OF_ALL_LISTENERS and BROKER_SETTINGS[match[1]].used:
+        if match is not None and match[1] in OF_ALL_LISTENERS | OF_ONE_LISTENER and BROKER_SETTINGS[match[1]].used:
             yield replace(BROKER_SETTINGS[match[1]], name=name, default=None)
 
 
@@ -136,14 +150,6 @@ def _strongest(setting: Setting, layers: Iterable[Mapping[str, str]]) -> Any:
             except SettingError:  # an older raftka took it: as if it were not set
                 continue
     return setting.parse(setting.default)
-
-
-def parse_properties(text: str) -> dict[str, str]:
-    """A properties file: name=value lines, `#` comments, a backslash at the end of a line goes on in the next."""
-    joined = re.sub(r"\\\r?\n[ \t]*", "", text)
-    lines = (line.strip() for line in joined.splitlines())
-    pairs = (re.split(r"\s*[=:]\s*|\s+", line, maxsplit=1) for line in lines if line and line[0] not in "#!")
-    return {pair[0]: pair[1] if len(pair) > 1 else "" for pair in pairs}
 
 
 def _known(name: str) -> bool:
@@ -220,8 +226,8 @@ def _endpoint(setting: str, text: str, protocols: Mapping[str, str]) -> Endpoint
     name = match[1].upper()
     if name not in protocols:
         raise SettingError(f"listener.security.protocol.map does not have the listener {name}")
-    if protocols[name] != "PLAINTEXT":
-        raise SettingError(f"listener {name}: the security protocol {protocols[name]} is not supported yet, PLAINTEXT is")
+    if protocols[name] not in PROTOCOLS:
+        raise SettingError(f"listener {name}: the security protocol {protocols[name]} is not supported yet, {' and '.join(PROTOCOLS)} are")
     return Endpoint(name, match[2].strip("[]"), int(match[3]), protocols[name])
 
 

@@ -1,6 +1,6 @@
 """Types of settings: how text becomes a value, and which values are valid. Knows no setting by name."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -23,6 +23,7 @@ class Type(IntEnum):
 
 BITS = {Type.INT: 32, Type.SHORT: 16, Type.LONG: 64}
 
+Values = Mapping[str, Any]  # settings by name, parsed
 Check = Callable[[Any], str | None]  # None: valid; else what is wrong, as a sentence without its subject
 
 
@@ -54,7 +55,7 @@ class Setting:
         if self.check is not None and wrong is not None:
             parts = value if isinstance(value, tuple) else ()
             culprit = next((part for part in parts if self.check((part,)) is not None), text.strip())
-            raise SettingError(f"Invalid value {culprit} for configuration {self.name}: {wrong}")
+            raise SettingError(f"Invalid value {'[hidden]' if self.sensitive else culprit} for configuration {self.name}: {wrong}")
         return value
 
     def shown(self, text: str | None) -> str | None:

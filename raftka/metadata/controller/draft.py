@@ -13,6 +13,7 @@ from raftka.metadata.commands import (
     Administration,
     AlterConfigs,
     AlterReassignments,
+    AlterScramCredentials,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
@@ -27,6 +28,7 @@ from raftka.metadata.controller.elections import elect_leaders
 from raftka.metadata.controller.features import update_features
 from raftka.metadata.controller.reassignments import alter_reassignments, list_reassignments
 from raftka.metadata.controller.topics import Names, NamesAbove, TopicCreation, create_partitions, delete_topics
+from raftka.metadata.credentials import alter_scram_credentials
 from raftka.metadata.image import MetadataImage
 from raftka.metadata.records import ConfigSet, Record, TopicCreated, TopicDeleted
 from raftka.wire.errors import Code, KafkaError
@@ -111,6 +113,8 @@ class Draft:
                 return (), list_reassignments(image, command)
             case UpdateFeatures():
                 return update_features(image, command, settings.node_id), None
+            case AlterScramCredentials():
+                return alter_scram_credentials(image, command)
             case DescribeQuorum():
                 raise KafkaError(Code.UNSUPPORTED_VERSION, "that is the quorum's to tell")
 

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import trio
 
-from raftka.runtime.interfaces import TurnWatch
+from raftka.runtime.interfaces import SECRETS, TurnWatch
 from raftka.runtime.real.files import RealFiles
 from raftka.runtime.real.network import EPOLLIN, RealNetwork, Turn
 from raftka.runtime.real.processes import Apart
@@ -195,7 +195,7 @@ class RealRuntime:
 
     def random(self, stream: str) -> random.Random:
         if stream not in self._streams:
-            self._streams[stream] = random.Random(os.urandom(16))
+            self._streams[stream] = random.SystemRandom() if stream == SECRETS else random.Random(os.urandom(16))
         return self._streams[stream]
 
     def spawn(self, task: Callable[[], Awaitable[object]], name: str) -> None:

@@ -1,0 +1,117 @@
+"""AlterUserScramCredentials: v0 (KIP-554). The client has salted the password; the cluster keeps two keys made of that, and never the password."""
+
+from collections import Counter
+
+from raftka.broker.handlers.services import Services
+from raftka.broker.network.authorizer import THE_CLUSTER
+from raftka.broker.network.dispatch import handles
+from raftka.broker.network.long_work import Steps
+from raftka.broker.network.request import Request
+from raftka.metadata.commands import AlterScramCredentials, ScramDeletion, ScramResult, ScramUpsertion
+from raftka.security.scram import FEWEST_ITERATIONS, HASHES, MOST_ITERATIONS, NUMBERS, credential_of
+from raftka.wire.errors import Code
+from raftka.wire.messages.scram import (
+    ALTER_USER_SCRAM_CREDENTIALS,
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+
+response = ALTER_USER_SCRAM_CREDENTIALS.response
+TEXTS = {
+    Code.RESOURCE_NOT_FOUND: "Attempt to delete a user credential that does not exist",
+    Code.DUPLICATE_RESOURCE: "A user credential cannot be altered twice in the same request",
+    Code.UNSUPPORTED_SASL_MECHANISM: "Unknown SCRAM mechanism",
+    Code.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
+}
+KEY_BYTES = {1: 32, 2: 64}  # of a salted password, by mechanism
+LONGEST_SALT_BYTES = 1024
+Refused = tuple[Code, str]
+
+
+def _all(request: Request[AlterUserScramCredentialsRequest], code: Code) -> Steps[AlterUserScramCredentialsResponse]:
+    names: dict[str, None] = {}
+    for deletion in request.body.deletions:
+        names[deletion.name] = None
+        yield
+    for upsertion in request.body.upsertions:
+        names[upsertion.name] = None
+        yield
+    text = TEXTS.get(code)
+    return response(results=[response.results(user=name, error_code=int(code), error_message=text) for name in names])
+
+
+@handles(ALTER_USER_SCRAM_CREDENTIALS, _all)
+async def alter_user_scram_credentials(request: Request[AlterUserScramCredentialsRequest], services: Services) -> AlterUserScramCredentialsResponse:
+    if not request.may("ALTER", THE_CLUSTER):
+        return await request.finish(_all(request, Code.CLUSTER_AUTHORIZATION_FAILED))
+    command, refused = await request.finish(_read(request.body))
+    results: tuple[ScramResult, ...] = ()
+    if command.deletions or command.upsertions:
+        results = await services.controller.ask(command)
+    return await request.finish(_answer(results, refused))
+
+
+def _read(body: AlterUserScramCredentialsRequest) -> Steps[tuple[AlterScramCredentials, dict[str, Refused]]]:
+    """The command for the controller, and the users that it is not asked about."""
+    users = Counter([each.name for each in body.deletions]) + Counter([each.name for each in body.upsertions])
+    refused: dict[str, Refused] = {}
+    deletions: list[ScramDeletion] = []
+    upsertions: list[ScramUpsertion] = []
+    for deletion in body.deletions:
+        if (wrong := _wrong(deletion, users)) is not None:
+            refused[deletion.name] = wrong
+        else:
+            deletions.append(ScramDeletion(deletion.name, deletion.mechanism))
+        yield
+    for upsertion in body.upsertions:
+        if (wrong := _wrong(upsertion, users) or _unacceptable(upsertion)) is not None:
+            refused[upsertion.name] = wrong
+        else:
+            upsertions.append(_with_keys(upsertion))
+        yield
+    return AlterScramCredentials(tuple(deletions), tuple(upsertions)), refused
+
+
+def _wrong(alteration: ScramCredentialDeletion | ScramCredentialUpsertion, users: Counter[str]) -> Refused | None:
+    if users[alteration.name] > 1:
+        return _known(Code.DUPLICATE_RESOURCE)
+    if not alteration.name:
+        return Code.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
+    return None if alteration.mechanism in NUMBERS else _known(Code.UNSUPPORTED_SASL_MECHANISM)
+
+
+def _unacceptable(upsertion: ScramCredentialUpsertion) -> Refused | None:
+    if upsertion.iterations < FEWEST_ITERATIONS:
+        return Code.UNACCEPTABLE_CREDENTIAL, "Too few iterations"
+    if upsertion.iterations > MOST_ITERATIONS:
+        return Code.UNACCEPTABLE_CREDENTIAL, "Too many iterations"
+    if not 0 < len(upsertion.salt) <= LONGEST_SALT_BYTES:
+        return Code.UNACCEPTABLE_CREDENTIAL, f"The salt must have 1 to {LONGEST_SALT_BYTES} bytes"
+    if len(upsertion.salted_password) != KEY_BYTES[upsertion.mechanism]:
+        name, size = HASHES[NUMBERS[upsertion.mechanism]], KEY_BYTES[upsertion.mechanism]
+        return Code.UNACCEPTABLE_CREDENTIAL, f"The salted password must have the {size} bytes of {name}"
+    return None
+
+
+def _with_keys(upsertion: ScramCredentialUpsertion) -> ScramUpsertion:
+    mechanism, salt = NUMBERS[upsertion.mechanism], bytes(upsertion.salt)
+    credential = credential_of(mechanism, bytes(upsertion.salted_password), salt, upsertion.iterations)
+    return ScramUpsertion(upsertion.name, upsertion.mechanism, *credential)
+
+
+def _known(code: Code) -> Refused:
+    return code, TEXTS[code]
+
+
+def _answer(results: tuple[ScramResult, ...], refused: dict[str, Refused]) -> Steps[AlterUserScramCredentialsResponse]:
+    rows: list[AlterUserScramCredentialsResult] = []
+    for result in results:
+        rows.append(response.results(user=result.user, error_code=result.error, error_message=TEXTS[Code(result.error)] if result.error else None))
+        yield
+    for user, (code, text) in refused.items():
+        rows.append(response.results(user=user, error_code=int(code), error_message=text))
+        yield
+    return response(results=rows)

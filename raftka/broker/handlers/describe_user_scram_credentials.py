@@ -1,0 +1,48 @@
+"""DescribeUserScramCredentials: v0 (KIP-554). Mechanisms and iterations; salts and keys never leave the cluster."""
+
+from collections import Counter
+
+from raftka.broker.handlers.services import Services
+from raftka.broker.network.authorizer import THE_CLUSTER
+from raftka.broker.network.dispatch import handles
+from raftka.broker.network.long_work import Steps
+from raftka.broker.network.request import Request
+from raftka.wire.errors import Code
+from raftka.wire.messages.scram import (
+    DESCRIBE_USER_SCRAM_CREDENTIALS,
+    CredentialInfo,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+
+response = DESCRIBE_USER_SCRAM_CREDENTIALS.response
+result = response.results
+UNKNOWN = "Attempt to describe a user credential that does not exist: "
+TWICE = "Cannot describe SCRAM credentials for the same user twice in a single request: "
+
+
+@handles(DESCRIBE_USER_SCRAM_CREDENTIALS)
+def describe_user_scram_credentials(
+    request: Request[DescribeUserScramCredentialsRequest], services: Services
+) -> Steps[DescribeUserScramCredentialsResponse]:
+    if not request.may("DESCRIBE", THE_CLUSTER):
+        return response(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED), error_message="Cluster authorization failed.")
+    infos: dict[str, list[CredentialInfo]] = {}
+    for (mechanism, user), credential in services.metadata.image.scram.items():
+        infos.setdefault(user, []).append(result.credential_infos(mechanism=mechanism, iterations=credential.iterations))
+        yield
+    asked = Counter(each.name for each in request.body.users or ()) or Counter(infos.keys())
+    rows: list[DescribeUserScramCredentialsResult] = []
+    for user, times in asked.items():
+        rows.append(_row(user, times, infos.get(user)))
+        yield
+    return response(error_message="", results=rows)
+
+
+def _row(user: str, times: int, infos: list[CredentialInfo] | None) -> DescribeUserScramCredentialsResult:
+    if times > 1:
+        return result(user=user, error_code=int(Code.DUPLICATE_RESOURCE), error_message=TWICE + user)
+    if infos is None:
+        return result(user=user, error_code=int(Code.RESOURCE_NOT_FOUND), error_message=UNKNOWN + user)
+    return result(user=user, error_message="", credential_infos=sorted(infos, key=lambda info: info.mechanism))

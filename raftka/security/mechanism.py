@@ -1,0 +1,30 @@
+"""What all SASL mechanisms have in common."""
+
+from typing import Protocol
+
+
+class AuthenticationFailed(Exception):
+    """The client is not let in. The text is for the client; without one it gets the words that all failures share."""
+
+
+class ServerMechanism(Protocol):
+    """One login on the server's side, sans-IO."""
+
+    name: str
+    user: str | None  # once the client is known: then there is no further step
+    expires_ms: int | None  # wall clock: when the credential ends; None: never
+
+    def step(self, token: bytes) -> bytes:
+        """Take the client's message and return the answer. Raises AuthenticationFailed."""
+
+
+class ClientMechanism(Protocol):
+    """One login on the client's side, sans-IO."""
+
+    name: str
+
+    def first(self) -> bytes:
+        """Return the first message."""
+
+    def step(self, token: bytes) -> bytes | None:
+        """Take the server's message and return the next; None: there is none. Raises AuthenticationFailed."""

@@ -1,0 +1,9 @@
+"""What a client may call itself in ApiVersions (KIP-511)."""
+
+import re
+
+_PART = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def is_software(name: str, version: str) -> bool:
+    return _PART.fullmatch(name) is not None and _PART.fullmatch(version) is not None
