@@ -1,79 +1,27 @@
 """Login by SASL on simulated nodes: what is answered before the client is known, and what ends the connection."""
 
 from collections.abc import Iterator
-from random import Random
-from typing import Any
 
 import pytest
 
 from raftka.limits import LOGIN_BYTES
-from raftka.security.client_security import ClientSecurity
-from raftka.security.scram import NUMBERS, SHA_256, SHA_512, salted_password
+from raftka.security.scram import SHA_256, SHA_512
 from raftka.wire.errors import Code
 from raftka.wire.messages.api_versions import API_VERSIONS
 from raftka.wire.messages.metadata import METADATA
-from raftka.wire.messages.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE, SaslAuthenticateResponse
-from raftka.wire.messages.scram import ALTER_USER_SCRAM_CREDENTIALS, DESCRIBE_USER_SCRAM_CREDENTIALS
-from tests.broker.stage import Stage, Wire
+from raftka.wire.messages.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
+from raftka.wire.messages.scram import ALTER_USER_SCRAM_CREDENTIALS, DESCRIBE_USER_SCRAM_CREDENTIALS, ScramCredentialUpsertion
+from tests.broker.sasl import SECURE, add_users, authenticate, log_in, logged_in, works
+from tests.broker.stage import Stage
 
-USERS = (
-    'org.apache.kafka.common.security.plain.PlainLoginModule required username="node" password="n-secret" user_node="n-secret" user_pat="pat-secret";'
-)
-SECURE: dict[str, Any] = {
-    "listener_security_protocol_map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
-    "sasl_enabled_mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
-    "sasl_mechanism_inter_broker_protocol": "PLAIN",
-    "listener.name.plaintext.plain.sasl.jaas.config": USERS,
-}
 GENERIC = "Authentication failed during authentication due to invalid credentials with SASL mechanism {}"
 
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Stage]:
     with Stage(**SECURE) as stage:
-        admin = logged_in(stage)
-        row = ALTER_USER_SCRAM_CREDENTIALS.request
-        upsertions = []
-        for mechanism in NUMBERS:
-            for name in ("alice", "a,b=c", "üser"):
-                salted = salted_password(NUMBERS[mechanism], f"{name}-secret", b"salt-of-" + name.encode(), 4096)
-                upsertions.append(
-                    row.upsertions(name=f"{name}", mechanism=mechanism, iterations=4096, salt=b"salt-of-" + name.encode(), salted_password=salted)
-                )
-                if len(upsertions) == 3:
-                    results = admin.ask(ALTER_USER_SCRAM_CREDENTIALS, row(upsertions=upsertions)).results
-                    assert [each.error_code for each in results] == [0, 0, 0]
-                    upsertions = []
+        add_users(stage)
         yield stage
-
-
-def authenticate(wire: Wire, token: bytes, version: int = 2) -> SaslAuthenticateResponse:
-    return wire.ask(SASL_AUTHENTICATE, SASL_AUTHENTICATE.request(auth_bytes=token), version)
-
-
-def log_in(wire: Wire, mechanism: str, user: str, password: str) -> SaslAuthenticateResponse:
-    """The last answer of the login."""
-    begin = ClientSecurity("SASL_PLAINTEXT", mechanism, user, password).login(Random(1))
-    assert begin is not None
-    assert wire.ask(SASL_HANDSHAKE, SASL_HANDSHAKE.request(mechanism=mechanism)).error_code == 0
-    client = begin()
-    token: bytes | None = client.first()
-    while token is not None:
-        answer = authenticate(wire, token)
-        if answer.error_code:
-            return answer
-        token = client.step(bytes(answer.auth_bytes))
-    return answer
-
-
-def logged_in(stage: Stage, mechanism: str = "PLAIN", user: str = "pat", password: str = "pat-secret", node_id: int = 1) -> Wire:
-    wire = stage.wire(node_id)
-    assert log_in(wire, mechanism, user, password).error_code == 0
-    return wire
-
-
-def works(wire: Wire) -> bool:
-    return bool(wire.ask(METADATA, METADATA.request(topics=[])).brokers)
 
 
 @pytest.mark.parametrize("mechanism", [SHA_256, SHA_512])
@@ -212,6 +160,30 @@ def test_describe_shows_iterations_and_no_key(shared: Stage) -> None:
     assert [(each.mechanism, each.iterations) for each in answer.results[0].credential_infos] == [(1, 4096), (2, 4096)]
 
 
-def test_three_nodes_replicate_over_sasl() -> None:
-    with Stage(3, **SECURE) as stage:
-        assert works(logged_in(stage, node_id=2))
+def test_bad_credentials_are_refused_and_the_others_kept(shared: Stage) -> None:
+    row, admin = ALTER_USER_SCRAM_CREDENTIALS.request, logged_in(shared)
+
+    def upsertion(name: str, mechanism: int = 1, iterations: int = 4096, salt: bytes = b"salt", size: int = 32) -> ScramCredentialUpsertion:
+        return row.upsertions(name=name, mechanism=mechanism, iterations=iterations, salt=salt, salted_password=bytes(size))
+
+    upsertions = [
+        upsertion("few", iterations=4095),
+        upsertion("many", iterations=16385),
+        upsertion("salt", salt=b""),
+        upsertion("short", size=1),
+        upsertion("odd", mechanism=3),
+        upsertion("", 1),
+        upsertion("twice", 1),
+        upsertion("twice", 2, size=64),
+        upsertion("good"),
+    ]
+    results = admin.ask(ALTER_USER_SCRAM_CREDENTIALS, row(upsertions=upsertions, deletions=[row.deletions(name="gone", mechanism=1)])).results
+    assert {each.user: each.error_code for each in results} == {
+        **dict.fromkeys(("few", "many", "salt", "short", ""), Code.UNACCEPTABLE_CREDENTIAL),
+        "odd": Code.UNSUPPORTED_SASL_MECHANISM,
+        "twice": Code.DUPLICATE_RESOURCE,
+        "gone": Code.RESOURCE_NOT_FOUND,
+        "good": Code.NONE,
+    }
+    deleted = admin.ask(ALTER_USER_SCRAM_CREDENTIALS, row(deletions=[row.deletions(name="good", mechanism=1)])).results
+    assert [each.error_code for each in deleted] == [0]

@@ -6,6 +6,7 @@ from tests.mutants import (
     exactly_once,
     groups,
     log,
+    login,
     producers,
     raft,
     read_committed,
@@ -15,6 +16,7 @@ from tests.mutants import (
     scenarios_of_disks,
     scenarios_of_exactly_once,
     scenarios_of_groups,
+    scenarios_of_logins,
     scenarios_of_logs,
     scenarios_of_readers,
     scenarios_of_the_quorum,
@@ -28,13 +30,14 @@ __all__ = ["AREAS", "MUTANTS", "SCENARIOS", "Mutant", "mutated"]
 
 AREAS = tuple(
     module.__name__.rpartition(".")[2]
-    for module in (raft, controller, replication, log, producers, reading, groups, transactions, exactly_once, read_committed, cleaner)
+    for module in (raft, controller, replication, log, producers, reading, groups, transactions, exactly_once, read_committed, login, cleaner)
 )
 # Importing these fills SCENARIOS.
 DIRECTED = (
     scenarios,
     scenarios_of_disks,
     scenarios_of_groups,
+    scenarios_of_logins,
     scenarios_of_logs,
     scenarios_of_readers,
     scenarios_of_the_quorum,

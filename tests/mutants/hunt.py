@@ -81,6 +81,7 @@ OF_AREA: dict[str, tuple[str, ...]] = {
     "cleaner": ("compaction",),
     "exactly_once": ("transactions",),
     "read_committed": ("small replication", "transactions"),
+    "login": (),  # scenarios alone
 }
 
 

@@ -1,0 +1,96 @@
+"""Directed simulations of logins: see directed.py."""
+
+import hashlib
+import hmac
+from base64 import b64decode, b64encode
+
+from raftka.security.scram import SHA_256, salted_password
+from raftka.wire.messages.metadata import METADATA
+from raftka.wire.messages.sasl import SASL_HANDSHAKE
+from tests.broker.sasl import SECURE, USER, add_users, authenticate, log_in, logged_in, works
+from tests.broker.stage import Stage, Wire
+from tests.mutants.directed import finds
+
+
+def begun(stage: Stage, mechanism: str = SHA_256) -> Wire:
+    wire = stage.wire()
+    assert wire.ask(SASL_HANDSHAKE, SASL_HANDSHAKE.request(mechanism=mechanism)).error_code == 0
+    return wire
+
+
+def last_message(first: bytes, server_first: bytes, binding: bytes, nonce: str) -> bytes:
+    """With this header and this nonce, and a proof over both."""
+    parts = dict(part.split("=", 1) for part in server_first.decode().split(","))
+    salted = salted_password(SHA_256, f"{USER}-secret", b64decode(parts["s"]), int(parts["i"]))
+    client_key = hmac.digest(salted, b"Client Key", "sha256")
+    bare = f"c={b64encode(binding).decode()},r={nonce or parts['r']}"
+    message = f"{first.decode()[3:]},{server_first.decode()},{bare}".encode()
+    signature = hmac.digest(hashlib.sha256(client_key).digest(), message, "sha256")
+    proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+    return f"{bare},p={b64encode(proof).decode()}".encode()
+
+
+def answered(stage: Stage, binding: bytes = b"n,,", nonce: str = "") -> int:
+    """The error of a login whose last message has these."""
+    wire, first = begun(stage), b"n,,n=alice,r=abcdef"
+    server_first = bytes(authenticate(wire, first).auth_bytes)
+    return authenticate(wire, last_message(first, server_first, binding, nonce)).error_code
+
+
+@finds
+def requests_pass_before_the_login() -> None:
+    """Metadata in place of the login."""
+    with Stage(**SECURE) as stage:
+        wire = stage.wire()
+        wire.request(METADATA, METADATA.request(topics=[]))
+        assert wire.frame() is None, "a request before the login is answered"
+
+
+@finds
+def binding_is_not_compared() -> None:
+    """The proof is right for the other header."""
+    with Stage(**SECURE) as stage:
+        add_users(stage)
+        assert answered(stage) == 0
+        assert answered(stage, binding=b"y,,"), "another header than at the beginning is accepted"
+
+
+@finds
+def nonce_is_not_compared() -> None:
+    """The proof is right for the other nonce."""
+    with Stage(**SECURE) as stage:
+        add_users(stage)
+        assert answered(stage) == 0
+        assert answered(stage, nonce="abcdefghi"), "another nonce than that of the login is accepted"
+
+
+@finds
+def unknown_user_has_another_salt_each_time() -> None:
+    with Stage(**SECURE) as stage:
+        salts = {bytes(authenticate(begun(stage), b"n,,n=nobody,r=abc").auth_bytes).split(b",")[1] for _ in range(3)}
+        assert len(salts) == 1, "a user that does not exist is told from one that does"
+
+
+@finds
+def authorization_id_names_the_user() -> None:
+    with Stage(**SECURE) as stage:
+        answer = authenticate(begun(stage, "PLAIN"), b"node\0pat\0pat-secret")
+        assert answer.error_code, "let in as another user"
+
+
+@finds
+def another_user_takes_over_a_session() -> None:
+    with Stage(**SECURE, connections_max_reauth_ms="5000") as stage:
+        wire = logged_in(stage)
+        stage.world.run(stage.world.now + 2)
+        assert log_in(wire, "PLAIN", "node", "n-secret").error_code, "another user goes on with the session"
+
+
+@finds
+def session_never_ends() -> None:
+    with Stage(**SECURE, connections_max_reauth_ms="3000") as stage:
+        wire = logged_in(stage)
+        assert works(wire)
+        stage.world.run(stage.world.now + 4)
+        wire.request(METADATA, METADATA.request(topics=[]))
+        assert wire.frame() is None, "answered after the end of the session"
