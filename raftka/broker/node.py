@@ -25,6 +25,7 @@ from raftka.broker.exporter.http import HttpServer
 from raftka.broker.exporter.pages import pages_of
 from raftka.broker.handlers.services import Services
 from raftka.broker.logs.care import LogCare
+from raftka.broker.network.acl_authorizer import AclAuthorizer
 from raftka.broker.network.background_worker import BackgroundWorker
 from raftka.broker.network.connection_quotas import ConnectionQuotas
 from raftka.broker.network.dispatch import Dispatcher
@@ -57,6 +58,9 @@ class Node:
         runtime.watch_turns(TurnTimes(self.metrics, events))
         self.pool = FramePool(runtime.clock.at_turn_end)
         self.dispatcher = Dispatcher(context, self.pool)
+        self.acls = AclAuthorizer(context) if settings["authorizer.class.name"] else None
+        if self.acls is not None:
+            self.dispatcher.authorizer = self.acls
         self.quotas = ConnectionQuotas(context, self.dispatcher, self.pool)
         self.background = BackgroundWorker(runtime.offload, self.metrics)
         slots: int = settings["max.incremental.fetch.session.cache.slots"]
@@ -139,6 +143,7 @@ class Node:
             metadata=self.metadata,
             dispatcher=self.dispatcher,
             pool=self.pool,
+            acls=self.acls,
             background=self.background,
             quorum=self.quorum,
             controller=self.controller,
@@ -248,9 +253,17 @@ class Node:
             each.applied(self.image, delta)
         self._publish(delta)
 
+    def _rights_changed(self) -> None:
+        """Ask again who may read what: parked fetches end, and sessions look at all their partitions."""
+        for connection in tuple(self.dispatcher.connections):
+            connection.complete_early()
+        self.fetch_sessions.review()
+
     def _publish(self, delta: Delta) -> None:
         if self.context.stopped:
             return
+        if self.acls is not None and self.acls.on_image(self.image, delta):
+            self._rights_changed()
         if delta.reloaded or not delta.configs_changed.isdisjoint({(BROKER, ""), (BROKER, str(self.node_id))}):
             self.metadata.settings = self.settings.with_dynamic(self.image)
             self.groups.on_settings(self.settings)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from types import UnionType
 from typing import Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
 
+from raftka.metadata.security_commands import AlterScramCredentials, CreateAcls, DeleteAcls
+
 Endpoints = tuple[tuple[str, str, int, str], ...]  # (listener, host, port, security protocol)
 
 
@@ -178,27 +180,6 @@ class AlteredConfigs(NamedTuple):
     message: str | None
 
 
-class ScramUpsertion(NamedTuple):
-    """As the cluster keeps it: the broker that was asked has made the keys."""
-
-    user: str
-    mechanism: int
-    salt: bytes
-    stored_key: bytes
-    server_key: bytes
-    iterations: int
-
-
-class ScramDeletion(NamedTuple):
-    user: str
-    mechanism: int
-
-
-class ScramResult(NamedTuple):
-    user: str
-    error: int
-
-
 class TopicReplicas(NamedTuple):
     """Partitions of a topic that lie on a broker's disk."""
 
@@ -361,15 +342,6 @@ class AlterConfigs:
 
 
 @dataclass(frozen=True, slots=True)
-class AlterScramCredentials:
-    """No user twice. Each is decided by itself."""
-
-    deletions: tuple[ScramDeletion, ...]
-    upsertions: tuple[ScramUpsertion, ...]
-    REPLY: ClassVar[object] = tuple[ScramResult, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class AllocateProducerIds:
     broker_id: int
     broker_epoch: int
@@ -413,6 +385,8 @@ Administration = (
     | UpdateFeatures
     | DescribeQuorum
     | AlterScramCredentials
+    | CreateAcls
+    | DeleteAcls
 )
 OfBrokers = (
     RegisterBroker | UnregisterBroker | Heartbeat | BrokerLost | ReplicasOffline | ReplicasLost | AlterPartition | AllocateProducerIds | TopicDefaults

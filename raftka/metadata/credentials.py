@@ -1,8 +1,8 @@
 """AlterUserScramCredentials in the controller: which credentials there are from now on. Knows no password; brokers check what was asked for."""
 
-from raftka.metadata.commands import AlterScramCredentials, ScramResult
 from raftka.metadata.image import MetadataImage
 from raftka.metadata.records import Record, ScramCredentialRemoved, ScramCredentialSet
+from raftka.metadata.security_commands import AlterScramCredentials, ScramResult
 from raftka.wire.errors import Code
 
 

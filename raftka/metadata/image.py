@@ -13,6 +13,8 @@ import msgpack
 
 from raftka.metadata.entries import Entries
 from raftka.metadata.records import (
+    AclAdded,
+    AclRemoved,
     BrokerDirectoryFailed,
     BrokerFenced,
     BrokerRegistered,
@@ -39,6 +41,7 @@ from raftka.metadata.records import (
     UnknownRecord,
     decode_batch,
 )
+from raftka.security.acls import Acl
 from raftka.security.scram import ScramCredential
 
 SNAPSHOT_VERSION = 4  # 1: adding and removing replicas; 2: directories of brokers, replicas in those that failed; 3: when topics changed; 4: security
@@ -131,6 +134,7 @@ class Delta:
     brokers_changed: set[int] = field(default_factory=set)  # gone ones included
     configs_changed: set[tuple[int, str]] = field(default_factory=set)
     extensions_changed: dict[str, list[tuple[bytes, bytes | None]]] = field(default_factory=dict)  # by package, in order; None: deleted
+    acls_changed: list[Acl] = field(default_factory=list)  # created or removed
     reloaded: bool = False  # the image came from a snapshot: take everything as changed
 
 
@@ -146,6 +150,7 @@ class MetadataImage:
     configs: Mapping[tuple[int, str], Mapping[str, str]] = field(default_factory=_empty)  # by (resource type, resource)
     next_producer_id: int = 0
     extensions: Mapping[str, ExtensionImage] = field(default_factory=_empty)  # by package
+    acls: Mapping[Acl, None] = field(default_factory=_empty)
     scram: Mapping[tuple[int, str], ScramCredential] = field(default_factory=_empty)  # by (mechanism, user)
 
     def topic_named(self, name: str) -> TopicImage | None:
@@ -190,7 +195,7 @@ class MetadataImage:
         topics = tuple(self.topics.values())
         configs = tuple((*resource, dict(values)) for resource, values in self.configs.items())
         extensions = tuple((package, each.changed_at, dict(each.entries)) for package, each in self.extensions.items())
-        security = {"scram": tuple((*key, *credential) for key, credential in self.scram.items())}
+        security = {"acls": tuple(self.acls), "scram": tuple((*key, *credential) for key, credential in self.scram.items())}
         values = (self.offset, self.cluster_id, dict(self.features), brokers, topics, configs, self.next_producer_id, extensions, security)
         data: bytes = msgpack.packb((SNAPSHOT_VERSION, *values))
         return data
@@ -215,6 +220,7 @@ class MetadataImage:
             configs={(kind, resource): config for kind, resource, config in configs},
             next_producer_id=next_producer_id,
             extensions={package: ExtensionImage(changed_at, Entries(entries)) for package, changed_at, entries in extensions},
+            acls=dict.fromkeys(Acl(*each) for each in security.get("acls", ())),
             scram={(mechanism, user): ScramCredential(*keys) for mechanism, user, *keys in security.get("scram", ())},
         )
 
@@ -290,6 +296,10 @@ class _Draft:
                 self._config_set(record)
             case ProducerIdsAllocated():
                 self.changed["next_producer_id"] = record.next_producer_id
+            case AclAdded():
+                self._acl_changed(Acl(*[getattr(record, name) for name in Acl._fields]), there=True)
+            case AclRemoved():
+                self._acl_changed(Acl(*[getattr(record, name) for name in Acl._fields]), there=False)
             case ScramCredentialSet(mechanism, user):
                 credential = ScramCredential(record.salt, record.stored_key, record.server_key, record.iterations)
                 self._own("scram")[mechanism, user] = credential
@@ -406,6 +416,13 @@ class _Draft:
         if broker is not None and broker.epoch == epoch:
             del self._own("brokers")[broker_id]
             self.delta.brokers_changed.add(broker_id)
+
+    def _acl_changed(self, acl: Acl, *, there: bool) -> None:
+        if there:
+            self._own("acls")[acl] = None
+        else:
+            self._own("acls").pop(acl, None)
+        self.delta.acls_changed.append(acl)
 
     def _config_set(self, record: ConfigSet) -> None:
         resource = (record.resource_type, record.resource)

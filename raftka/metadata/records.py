@@ -179,6 +179,32 @@ class ProducerIdsAllocated:
 
 
 @dataclass(frozen=True, slots=True)
+class AclAdded:
+    KIND: ClassVar[int] = 50
+    VERSION: ClassVar[int] = 0
+    resource_type: int  # this and all other numbers: Kafka's
+    name: str
+    pattern: int
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+
+@dataclass(frozen=True, slots=True)
+class AclRemoved:
+    KIND: ClassVar[int] = 51
+    VERSION: ClassVar[int] = 0
+    resource_type: int
+    name: str
+    pattern: int
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+
+@dataclass(frozen=True, slots=True)
 class ScramCredentialSet:
     """A user's credential of one mechanism; an earlier one is gone."""
 
@@ -244,6 +270,8 @@ Record = (
     | ReplicasMarked
     | ConfigSet
     | ProducerIdsAllocated
+    | AclAdded
+    | AclRemoved
     | ScramCredentialSet
     | ScramCredentialRemoved
     | ExtensionPut

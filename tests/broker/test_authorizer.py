@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from raftka.broker.network.authorizer import Resource
+from raftka.broker.network.authorizer import AllowAll, Resource
 from raftka.broker.network.session import Session
 from raftka.wire.errors import Code
 from raftka.wire.messages.cluster import DESCRIBE_CLUSTER, UNREGISTER_BROKER
@@ -27,7 +27,7 @@ from tests.broker.requests import batch, fetch, fetched, list_offsets, produce, 
 from tests.broker.stage import Stage, Wire
 
 
-class Deny:
+class Deny(AllowAll):
     """Denies these operations, or everything; remembers what it was asked."""
 
     def __init__(self, *operations: str) -> None:
@@ -37,6 +37,9 @@ class Deny:
     def allowed(self, session: Session, operation: str, resource: Resource) -> bool:
         self.asked.append((operation, resource))
         return bool(self.operations) and operation not in self.operations
+
+    def allowed_any_topic(self, session: Session, operation: str) -> bool:
+        return False
 
 
 def configs_of(topic: str) -> DescribeConfigsRequest:
@@ -257,7 +260,7 @@ def test_what_is_asked_of_the_cluster_needs_its_right(api: AnyApi, operation: st
 
 
 def test_more_partitions_are_made_only_where_that_is_allowed() -> None:
-    class Mine:
+    class Mine(AllowAll):
         def allowed(self, session: Session, operation: str, resource: Resource) -> bool:
             return resource != ("topic", "yours")
 

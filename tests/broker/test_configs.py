@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from raftka.broker.network.authorizer import Resource
+from raftka.broker.network.authorizer import AllowAll, Resource
 from raftka.broker.network.session import Session
 from raftka.limits import DESCRIBED_SETTINGS
 from raftka.metadata.image import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
@@ -192,7 +192,7 @@ def test_alter_configs_knows_no_loggers() -> None:
         assert (answer.error_code, answer.error_message) == (Code.INVALID_REQUEST, "Unknown resource type 8")
 
 
-class Forbids:
+class Forbids(AllowAll):
     def __init__(self, operation: str) -> None:
         self.operation = operation
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from raftka.broker.network.authorizer import Resource
+from raftka.broker.network.authorizer import AllowAll, Resource
 from raftka.broker.network.session import Session
 from raftka.wire.errors import Code
 from raftka.wire.messages.produce import PRODUCE
@@ -17,7 +17,7 @@ ALL: list[str] = []
 Page = tuple[dict[str, list[int]], tuple[str, int] | None]
 
 
-class Hides:
+class Hides(AllowAll):
     def __init__(self, topic: str) -> None:
         self.topic = topic
 

@@ -183,7 +183,20 @@ def filled(key: int) -> tuple[Row, int]:
     """A request that names something, and a version, so that there is a place for an error."""
     api, row = HANDLERS[key].api, REQUESTS[key]
     request = api.request
-    for name in ("topics", "groups", "groups_names", "group_ids", "coordinator_keys", "resources", "dirs", "markers", "transactional_ids"):
+    for name in (
+        "topics",
+        "groups",
+        "groups_names",
+        "group_ids",
+        "coordinator_keys",
+        "resources",
+        "dirs",
+        "markers",
+        "transactional_ids",
+        "creations",
+        "filters",
+        "deletions",
+    ):
         if name in row.__slots__ and key not in (PRODUCE.key, FETCH.key):
             struct = next((f.struct for f in request.struct.fields if f.name == name), None)
             row = request(**{name: [_filled(struct) if struct is not None else "key"]})

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from raftka.broker.coordinators.runtime import partition_for
-from raftka.broker.network.authorizer import Resource
+from raftka.broker.network.authorizer import AllowAll, Resource
 from raftka.broker.network.session import Session
 from raftka.wire.errors import Code
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
@@ -184,7 +184,7 @@ def test_while_a_coordinator_loads_only_heartbeats_are_well(stage: Stage) -> Non
 # who may
 
 
-class Deny:
+class Deny(AllowAll):
     def __init__(self, *denied: tuple[str, Resource]) -> None:
         self.denied = denied
 

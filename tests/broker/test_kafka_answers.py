@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from raftka.broker.network.authorizer import Resource
+from raftka.broker.network.authorizer import AllowAll, Resource
 from raftka.broker.network.session import Session
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.runtime.simulated.world import World
@@ -110,7 +110,7 @@ def test_authorized_operations_are_told_of_names_that_no_topic_has(stage: Stage)
     assert {row.topic_authorized_operations for row in answer.topics} == {TOPIC_OPERATIONS}
 
 
-class Denies:
+class Denies(AllowAll):
     def __init__(self, topic: str) -> None:
         self.topic = topic
 

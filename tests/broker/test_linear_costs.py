@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from raftka.broker.network.authorizer import AllowAll
 from raftka.broker.network.dispatch import HANDLERS
 from raftka.broker.network.session import Session
 from raftka.coordinator.transactions.coordinator import TransactionCoordinator
@@ -43,10 +44,13 @@ PACKED = {"ListPartitionReassignments", "ConsumerGroupHeartbeat"}  # their numbe
 KINDS = ("known", "unknown", "repeated", "refused")
 
 
-class Nobody:
+class Nobody(AllowAll):
     """Refuses whatever can be refused to a client."""
 
     def allowed(self, session: Session, operation: str, resource: tuple[str, str]) -> bool:
+        return False
+
+    def allowed_any_topic(self, session: Session, operation: str) -> bool:
         return False
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from raftka.broker.network.authorizer import Resource
+from raftka.broker.network.authorizer import AllowAll, Resource
 from raftka.broker.network.session import Session
 from raftka.wire.errors import Code
 from raftka.wire.messages.epochs import OFFSET_FOR_LEADER_EPOCH
@@ -19,7 +19,7 @@ CONSUMER, DEBUGGER = -1, -2
 TIME_MS = 1_700_000_000_000  # of every record
 
 
-class Allows:
+class Allows(AllowAll):
     def __init__(self, *allowed: str) -> None:
         self.operations = allowed
 

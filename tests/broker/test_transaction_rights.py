@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from raftka.broker.controller.producer_ids import ProducerIds
-from raftka.broker.network.authorizer import Resource
+from raftka.broker.network.authorizer import AllowAll, Resource
 from raftka.broker.network.session import Session
 from raftka.wire.errors import Code
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
@@ -24,7 +24,7 @@ from tests.broker.stage import Stage
 from tests.broker.test_transactions import Client, adding
 
 
-class Deny:
+class Deny(AllowAll):
     """Denies operations, with commas between them, on one resource."""
 
     def __init__(self, operations: str, *resource: str) -> None:

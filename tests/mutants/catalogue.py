@@ -12,6 +12,7 @@ from tests.mutants import (
     read_committed,
     reading,
     replication,
+    rights,
     scenarios,
     scenarios_of_disks,
     scenarios_of_exactly_once,
@@ -19,6 +20,7 @@ from tests.mutants import (
     scenarios_of_logins,
     scenarios_of_logs,
     scenarios_of_readers,
+    scenarios_of_rights,
     scenarios_of_the_quorum,
     scenarios_of_transactions,
     transactions,
@@ -30,7 +32,7 @@ __all__ = ["AREAS", "MUTANTS", "SCENARIOS", "Mutant", "mutated"]
 
 AREAS = tuple(
     module.__name__.rpartition(".")[2]
-    for module in (raft, controller, replication, log, producers, reading, groups, transactions, exactly_once, read_committed, login, cleaner)
+    for module in (raft, controller, replication, log, producers, reading, groups, transactions, exactly_once, read_committed, login, rights, cleaner)
 )
 # Importing these fills SCENARIOS.
 DIRECTED = (
@@ -40,6 +42,7 @@ DIRECTED = (
     scenarios_of_logins,
     scenarios_of_logs,
     scenarios_of_readers,
+    scenarios_of_rights,
     scenarios_of_the_quorum,
     scenarios_of_exactly_once,
     scenarios_of_transactions,

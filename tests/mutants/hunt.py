@@ -82,6 +82,7 @@ OF_AREA: dict[str, tuple[str, ...]] = {
     "exactly_once": ("transactions",),
     "read_committed": ("small replication", "transactions"),
     "login": (),  # scenarios alone
+    "rights": (),  # scenarios alone
 }
 
 

@@ -175,11 +175,11 @@ def what_did_not_fit_is_no_news(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_commit_is_in_memory_alone(patch: pytest.MonkeyPatch) -> None:
-    """Every hundredth, on whichever node."""
+    """Every thirtieth, on whichever node."""
     append, count = CoordinatorPartition._append, itertools.count(1)
 
     def wrong(self: CoordinatorPartition) -> None:
-        if next(count) % 100 == 0:
+        if next(count) % 30 == 0:
             self._records = self._records[:-1] or self._records
         append(self)
 

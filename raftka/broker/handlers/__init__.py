@@ -1,6 +1,7 @@
 """One short file per API: what a request means. Importing this package registers them all; ApiVersions announces exactly these."""
 
 from raftka.broker.handlers import (
+    acls,
     add_offsets_to_txn,
     add_partitions_to_txn,
     alter_configs,
@@ -51,6 +52,7 @@ from raftka.broker.handlers import (
 )
 
 __all__ = [
+    "acls",
     "add_offsets_to_txn",
     "add_partitions_to_txn",
     "alter_configs",

@@ -7,7 +7,7 @@ from raftka.broker.network.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request
-from raftka.metadata.commands import AlterScramCredentials, ScramDeletion, ScramResult, ScramUpsertion
+from raftka.metadata.security_commands import AlterScramCredentials, ScramDeletion, ScramResult, ScramUpsertion
 from raftka.security.scram import FEWEST_ITERATIONS, HASHES, MOST_ITERATIONS, NUMBERS, credential_of
 from raftka.wire.errors import Code
 from raftka.wire.messages.scram import (

@@ -6,7 +6,7 @@ Answers when the controller has committed, not when the logs are gone: every bro
 from collections.abc import Iterator
 
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.authorizer import TOPIC
+from raftka.broker.network.authorizer import THE_CLUSTER, TOPIC
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request
@@ -48,7 +48,7 @@ def _commands(
     by_topic: dict[object, list[DoomedTopic]] = {}
     for doomed, count in times.items():
         name = _name(services, doomed)
-        if name is not None and not request.may("DELETE", (TOPIC, name)):
+        if name is not None and not request.may("DELETE", THE_CLUSTER) and not request.may("DELETE", (TOPIC, name)):
             rows.add(_denied(doomed))
         else:
             by_topic.setdefault(name or doomed, []).extend([doomed] * min(count, 2))

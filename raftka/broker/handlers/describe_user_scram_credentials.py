@@ -19,6 +19,7 @@ from raftka.wire.messages.scram import (
 response = DESCRIBE_USER_SCRAM_CREDENTIALS.response
 result = response.results
 UNKNOWN = "Attempt to describe a user credential that does not exist: "
+LONGEST_SHOWN = 200  # characters of a name in a message
 TWICE = "Cannot describe SCRAM credentials for the same user twice in a single request: "
 
 
@@ -42,7 +43,7 @@ def describe_user_scram_credentials(
 
 def _row(user: str, times: int, infos: list[CredentialInfo] | None) -> DescribeUserScramCredentialsResult:
     if times > 1:
-        return result(user=user, error_code=int(Code.DUPLICATE_RESOURCE), error_message=TWICE + user)
+        return result(user=user, error_code=int(Code.DUPLICATE_RESOURCE), error_message=TWICE + user[:LONGEST_SHOWN])
     if infos is None:
-        return result(user=user, error_code=int(Code.RESOURCE_NOT_FOUND), error_message=UNKNOWN + user)
+        return result(user=user, error_code=int(Code.RESOURCE_NOT_FOUND), error_message=UNKNOWN + user[:LONGEST_SHOWN])
     return result(user=user, error_message="", credential_infos=sorted(infos, key=lambda info: info.mechanism))

@@ -32,7 +32,7 @@ async def init_producer_id(request: Request[InitProducerIdRequest], services: Se
     transactional_id = body.transactional_id
     if transactional_id is not None:
         check_transactional_id(request, transactional_id)
-    elif not request.may("IDEMPOTENT_WRITE", THE_CLUSTER):
+    elif not request.may("IDEMPOTENT_WRITE", THE_CLUSTER) and not request.may_with_any_topic("WRITE"):
         raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED)
     if (body.producer_id == NO_PRODUCER_ID) != (body.producer_epoch == NO_PRODUCER_EPOCH):
         raise KafkaError(Code.INVALID_REQUEST)

@@ -15,6 +15,7 @@ from raftka.broker.coordinators.markers import MarkerWriter
 from raftka.broker.coordinators.transaction_service import TransactionCoordinatorService
 from raftka.broker.coordinators.verification import TransactionVerifier
 from raftka.broker.logs.care import LogCare
+from raftka.broker.network.acl_authorizer import AclAuthorizer
 from raftka.broker.network.background_worker import BackgroundWorker
 from raftka.broker.network.dispatch import Dispatcher
 from raftka.broker.network.frame_pool import FramePool
@@ -31,6 +32,7 @@ class Services:
     metadata: MetadataCache
     dispatcher: Dispatcher
     pool: FramePool
+    acls: AclAuthorizer | None  # None: everybody may do everything
     background: BackgroundWorker
     quorum: Quorum
     controller: ControllerClient

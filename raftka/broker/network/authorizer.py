@@ -1,4 +1,4 @@
-"""Authorization: the question that dispatch and handlers ask. Knows no ACLs; they come as another Authorizer."""
+"""Authorization: the question that dispatch and handlers ask. Knows no ACLs: acl_authorizer.py does."""
 
 from typing import Protocol
 
@@ -26,11 +26,17 @@ OPERATIONS = {CLUSTER: CLUSTER_OPERATIONS, TOPIC: TOPIC_OPERATIONS, GROUP: GROUP
 class Authorizer(Protocol):
     def allowed(self, session: Session, operation: str, resource: Resource) -> bool: ...
 
+    def allowed_any_topic(self, session: Session, operation: str) -> bool:
+        """Return whether there is a topic, or might be, with which the client may do it."""
+
 
 class AllowAll:
-    """Until ACLs exist."""
+    """Without `authorizer.class.name`."""
 
     def allowed(self, session: Session, operation: str, resource: Resource) -> bool:
+        return True
+
+    def allowed_any_topic(self, session: Session, operation: str) -> bool:
         return True
 
 

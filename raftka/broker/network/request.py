@@ -115,6 +115,9 @@ class Request(Generic[Body_co]):
     def may(self, operation: str, resource: Resource) -> bool:
         return self.dispatcher.authorizer.allowed(self.session, operation, resource)
 
+    def may_with_any_topic(self, operation: str) -> bool:
+        return self.dispatcher.authorizer.allowed_any_topic(self.session, operation)
+
     def authorized_operations(self, resource: Resource) -> int:
         return authorized_operations(self.dispatcher.authorizer, self.session, resource)
 

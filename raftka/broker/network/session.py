@@ -1,6 +1,6 @@
 """The client of a connection: listener, address, principal."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
@@ -13,3 +13,5 @@ class Session:
     client_id: str | None = None
     authenticated: bool = True
     mechanism: str = ""  # of SASL, with which the client logged in
+    decisions: dict[tuple[str, tuple[str, str]], bool] = field(default_factory=dict, repr=False)  # of the authorizer, about this client
+    decided_at: int = -1  # the state of the ACLs that they are about

@@ -251,6 +251,11 @@ class FetchSessionCache:
         self.close(oldest)
         return True
 
+    def review(self) -> None:
+        """Let all sessions look at everything again."""
+        for session in self.by_id.values():
+            session.review()
+
     def close(self, session: FetchSession) -> None:
         """A fetch that is parked in it is still answered."""
         del self.by_id[session.id]

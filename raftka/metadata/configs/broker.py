@@ -29,6 +29,8 @@ DIFFERENCES = (
 MIGRATION_POLICIES = ("disabled", "downgrade", "upgrade", "bidirectional")
 SELECTORS = ("org.apache.kafka.common.replica.LeaderSelector", "org.apache.kafka.common.replica.RackAwareReplicaSelector")
 
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
 
 def _of_addresses(value: str) -> str | None:
     for each in value.split(",") if value else ():
@@ -45,6 +47,11 @@ def _of_addresses(value: str) -> str | None:
 # Valid values and meaning of every name that something reads; a test compares this with the source.
 USED: dict[str, tuple[Check | None, str]] = {
     "advertised.listeners": (None, "Addresses for clients; listeners when it is not set."),
+    "allow.everyone.if.no.acl.found": (None, "Whether everybody may use a resource that no ACL reaches."),
+    "authorizer.class.name": (
+        one_of("", STANDARD_AUTHORIZER),
+        "StandardAuthorizer: ACLs decide what a client may do; unset: everybody may do everything.",
+    ),
     "auto.create.topics.enable": (None, "A Metadata request for a missing topic creates it."),
     "auto.leader.rebalance.enable": (None, "Give leadership back to the first replica of each partition from time to time."),
     "broker.heartbeat.interval.ms": (at_least(1), "Time between a broker's heartbeats to the controller."),
@@ -171,6 +178,7 @@ USED: dict[str, tuple[Check | None, str]] = {
         at_least(1),
         "Bytes of one frame before its client is authenticated, never more than 65536. With a listener's prefix.",
     ),
+    "super.users": (None, "Principals that may do everything: User:NAME;User:NAME"),
     "transaction.max.timeout.ms": (at_least(1), "Longest time that a producer may ask for its transactions."),
     "transaction.partition.verification.enable": (None, "Whether leaders of partitions ask the coordinator before a transaction begins there."),
     "transaction.remove.expired.transaction.cleanup.interval.ms": (at_least(1), "Time between two looks for transactional ids to forget."),

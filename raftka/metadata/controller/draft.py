@@ -9,11 +9,11 @@ from random import Random
 from typing import Any, NamedTuple
 
 from raftka.limits import Limit
+from raftka.metadata.acls import create_acls, delete_acls
 from raftka.metadata.commands import (
     Administration,
     AlterConfigs,
     AlterReassignments,
-    AlterScramCredentials,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
@@ -31,6 +31,7 @@ from raftka.metadata.controller.topics import Names, NamesAbove, TopicCreation, 
 from raftka.metadata.credentials import alter_scram_credentials
 from raftka.metadata.image import MetadataImage
 from raftka.metadata.records import ConfigSet, Record, TopicCreated, TopicDeleted
+from raftka.metadata.security_commands import AlterScramCredentials, CreateAcls, DeleteAcls
 from raftka.wire.errors import Code, KafkaError
 
 Decided = tuple[Iterable[Record], object]
@@ -113,6 +114,10 @@ class Draft:
                 return (), list_reassignments(image, command)
             case UpdateFeatures():
                 return update_features(image, command, settings.node_id), None
+            case CreateAcls():
+                return create_acls(image, command)
+            case DeleteAcls():
+                return delete_acls(image, command)
             case AlterScramCredentials():
                 return alter_scram_credentials(image, command)
             case DescribeQuorum():

@@ -1,0 +1,72 @@
+"""Commands to the controller about users and their rights, as those of commands.py: frozen values of plain fields. Decides nothing."""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+
+class ScramUpsertion(NamedTuple):
+    """As the cluster keeps it: the broker that was asked has made the keys."""
+
+    user: str
+    mechanism: int
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+
+class ScramDeletion(NamedTuple):
+    user: str
+    mechanism: int
+
+
+class ScramResult(NamedTuple):
+    user: str
+    error: int
+
+
+class PlainAcl(NamedTuple):
+    """`Acl` of raftka/security/acls.py."""
+
+    resource_type: int
+    name: str
+    pattern: int
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+
+class PlainAclFilter(NamedTuple):
+    """`AclFilter` of raftka/security/acls.py."""
+
+    resource_type: int
+    name: str | None
+    pattern: int
+    principal: str | None
+    host: str | None
+    operation: int
+    permission: int
+
+
+@dataclass(frozen=True, slots=True)
+class CreateAcls:
+    """What is there already is left as it is."""
+
+    acls: tuple[PlainAcl, ...]
+    REPLY: ClassVar[object] = int  # how many are new
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteAcls:
+    filters: tuple[PlainAclFilter, ...]
+    REPLY: ClassVar[object] = tuple[tuple[PlainAcl, ...], ...]  # what each filter has found
+
+
+@dataclass(frozen=True, slots=True)
+class AlterScramCredentials:
+    """No user twice. Each is decided by itself."""
+
+    deletions: tuple[ScramDeletion, ...]
+    upsertions: tuple[ScramUpsertion, ...]
+    REPLY: ClassVar[object] = tuple[ScramResult, ...]

@@ -1,0 +1,42 @@
+"""Planted in what clients are allowed to do: how ACLs are matched, and when a change of them counts."""
+
+from typing import Any
+
+from raftka.broker.network.acl_authorizer import AclAuthorizer
+from raftka.metadata.image import Delta, MetadataImage
+from raftka.security import acls
+from raftka.security.acls import Acl, AclIndex
+from tests.mutants.registry import mutant
+
+
+@mutant(AclIndex, "decide")
+def an_acl_that_denies_is_beaten(decide: Any) -> Any:
+    """A client that one ACL allows something and another one denies it is allowed."""
+
+    def bug(self: AclIndex, principal: str, host: str, operation: int, resource_type: int, name: str) -> Any:
+        mine = [each for each in self.reaching(resource_type, name) if each.principal == principal and each.operation in (operation, acls.ALL)]
+        return any(each.permission == acls.ALLOW for each in mine) or decide(self, principal, host, operation, resource_type, name)
+
+    return bug
+
+
+@mutant(AclIndex, "add")
+def denial_by_prefix_is_by_name(add: Any) -> Any:
+    """An ACL that denies all names with a prefix denies that one name alone."""
+
+    def bug(self: AclIndex, acl: Acl) -> None:
+        add(self, acl._replace(pattern=acls.LITERAL) if acl.permission == acls.DENY else acl)
+
+    return bug
+
+
+@mutant(AclAuthorizer, "on_image")
+def change_of_acls_counts_for_new_connections_alone(on_image: Any) -> Any:
+    """A connection goes on with what it was allowed before an ACL was deleted."""
+
+    def bug(self: AclAuthorizer, image: MetadataImage, delta: Delta) -> bool:
+        changed: bool = on_image(self, image, delta)
+        self._epoch = 0
+        return changed
+
+    return bug

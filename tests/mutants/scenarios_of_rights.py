@@ -1,0 +1,40 @@
+"""Directed simulations of what clients are allowed to do: see directed.py."""
+
+from raftka.security import acls
+from raftka.wire.errors import Code
+from tests.broker.rights import WITH_ACLS, admin_of, create_acls, delete_acl, pat, topic_acl, written
+from tests.broker.stage import Stage
+from tests.mutants.directed import finds
+
+
+@finds
+def an_acl_that_denies_is_beaten() -> None:
+    with Stage(**WITH_ACLS) as stage:
+        topic_of(stage)
+        create_acls(stage, topic_acl(acls.WRITE), topic_acl(acls.WRITE, acls.DENY, name="*"))
+        assert written(pat(stage)) == Code.TOPIC_AUTHORIZATION_FAILED, "what an ACL denies is allowed"
+
+
+@finds
+def denial_by_prefix_is_by_name() -> None:
+    with Stage(**WITH_ACLS) as stage:
+        topic_of(stage)
+        create_acls(stage, topic_acl(acls.WRITE, name="*"), topic_acl(acls.WRITE, acls.DENY, name="topi", pattern=acls.PREFIXED))
+        assert written(pat(stage), "topic") == Code.TOPIC_AUTHORIZATION_FAILED, "what an ACL denies by its prefix is allowed"
+
+
+@finds
+def change_of_acls_counts_for_new_connections_alone() -> None:
+    with Stage(**WITH_ACLS) as stage:
+        topic_of(stage)
+        create_acls(stage, topic_acl(acls.WRITE))
+        wire = pat(stage)
+        assert written(wire) == 0
+        delete_acl(stage, topic_acl(acls.WRITE))
+        assert written(wire) == Code.TOPIC_AUTHORIZATION_FAILED, "an old connection keeps what was revoked"
+
+
+def topic_of(stage: Stage) -> None:
+    stage.wire = lambda node_id=1: admin_of(stage, node_id)  # type: ignore[method-assign]
+    stage.create("t")
+    stage.create("topic")
