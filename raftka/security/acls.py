@@ -13,6 +13,22 @@ TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID, DELEGATION_TOKEN, USER = 2, 3, 4, 5, 6,
 MATCH, LITERAL, PREFIXED = 2, 3, 4  # patterns
 ALL, READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE = range(2, 13)
 CREATE_TOKENS, DESCRIBE_TOKENS, TWO_PHASE_COMMIT = 13, 14, 15
+OPERATION_NAMES = (
+    "all",
+    "read",
+    "write",
+    "create",
+    "delete",
+    "alter",
+    "describe",
+    "cluster-action",
+    "describe-configs",
+    "alter-configs",
+    "idempotent-write",
+    "create-tokens",
+    "describe-tokens",
+    "two-phase-commit",
+)  # in the order of Kafka's numbers, from 2 on
 DENY, ALLOW = 2, 3
 WILDCARD, ANYBODY, CLUSTER_NAME = "*", "User:*", "kafka-cluster"
 IMPLIED_BY = {  # an ACL that allows one of these allows the operation too; one that denies denies itself alone

@@ -1,5 +1,8 @@
 """Real clients where ACLs decide: an administrator makes and revokes them while a producer and a consumer run."""
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import confluent_kafka
@@ -80,6 +83,40 @@ def test_consumer_needs_its_group_and_its_topic(cluster: Cluster) -> None:
     assert record is not None
     assert record.value() == b"value"
     consumer.close()
+
+
+def raftka(cluster: Cluster, arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    security = ("security.protocol=SASL_PLAINTEXT", "sasl.mechanism=PLAIN", "sasl.username=node", "sasl.password=node-secret")
+    options = [part for each in security for part in ("-X", each)]
+    command = [sys.executable, "-m", "raftka.cli", *arguments.split(), "--bootstrap-server", cluster.bootstrap_servers, *options]
+    return subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_command_line_makes_lists_and_deletes_acls(cluster: Cluster) -> None:
+    assert raftka(cluster, "acls create --topic shop- --prefixed --principal User:eve --operation read --operation describe").returncode == 0
+    assert raftka(cluster, "acls create --group g --principal User:eve --operation read --deny --host 10.0.0.1").returncode == 0
+    rows = [json.loads(line) for line in raftka(cluster, "acls list --principal User:eve -o json").stdout.splitlines()]
+    assert [list(row.values()) for row in rows] == [
+        ["topic", "shop-", "prefixed", "User:eve", "*", "read", "allow"],
+        ["topic", "shop-", "prefixed", "User:eve", "*", "describe", "allow"],
+        ["group", "g", "literal", "User:eve", "10.0.0.1", "read", "deny"],
+    ]
+    assert "describe" in raftka(cluster, "acls delete --topic shop- --operation describe").stdout
+    assert len(raftka(cluster, "acls list --principal User:eve -o json").stdout.splitlines()) == 2
+    assert "would delete every ACL" in raftka(cluster, "acls delete").stderr
+    assert raftka(cluster, "acls create --topic t --principal eve --operation read").returncode == 1
+
+
+def test_command_line_sets_and_deletes_users(cluster: Cluster) -> None:
+    assert raftka(cluster, "users set eve --password-file -", "eve-secret\n").returncode == 0
+    (row,) = [json.loads(line) for line in raftka(cluster, "users list -o json").stdout.splitlines()]
+    assert row == {"user": "eve", "mechanism": "SCRAM-SHA-512", "iterations": 8192}
+    settings = {**librdkafka(cluster, "SCRAM-SHA-512", "eve-secret"), "sasl.username": "eve"}
+    client = AdminClient(settings)
+    assert client.list_topics(timeout=30).brokers
+    assert raftka(cluster, "users delete eve").returncode == 0
+    assert raftka(cluster, "users list").stdout == ""
+    assert "nobody" in raftka(cluster, "users delete nobody").stderr
 
 
 def test_acls_are_listed(cluster: Cluster) -> None:

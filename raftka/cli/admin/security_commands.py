@@ -1,0 +1,103 @@
+"""`raftka acls` and `raftka users`: their part of the tree. What a command does stands in acls.py and users.py, imported when it is called."""
+
+from collections.abc import Callable
+
+import click
+
+from raftka.cli.options import Command, Option, client_options
+from raftka.security.acls import OPERATION_NAMES
+
+MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+@click.group()
+def acls() -> None:
+    """What clients may do: list, create and delete ACLs."""
+
+
+def _resource_options(command: Command) -> Command:
+    """Options that name a resource; one of the first four."""
+    options: list[Callable[[Command], Command]] = [
+        click.option("-t", "--topic", metavar="NAME", help="A topic; * for all."),
+        click.option("-g", "--group", metavar="NAME", help="A group; * for all."),
+        click.option("--transactional-id", metavar="NAME", help="A transactional id; * for all."),
+        click.option("--cluster", is_flag=True, help="The cluster."),
+        click.option("--prefixed", is_flag=True, help="All names that begin with the given one."),
+        click.option("--principal", metavar="User:NAME", help="Whom it is about; User:* for everybody."),
+        click.option("--host", metavar="ADDRESS", help="From which address; * for all."),
+        click.option("--operation", "operations", type=click.Choice(OPERATION_NAMES, case_sensitive=False), multiple=True, help="May be repeated."),
+        click.option("--deny", is_flag=True, help="An ACL that denies."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@acls.command("list")
+@_resource_options
+@client_options
+def acls_list(**options: Option) -> None:
+    """ACLs that exist, all or those that have what is given."""
+    from raftka.cli.admin.acls import list_all
+
+    raise SystemExit(list_all(**options))
+
+
+@acls.command("create")
+@_resource_options
+@client_options
+def acls_create(**options: Option) -> None:
+    """Allow (or with --deny, deny) a principal operations on a resource. What is there already stays."""
+    from raftka.cli.admin.acls import create
+
+    raise SystemExit(create(**options))
+
+
+@acls.command("delete")
+@_resource_options
+@client_options
+def acls_delete(**options: Option) -> None:
+    """Delete the ACLs of a resource that have what is given."""
+    from raftka.cli.admin.acls import delete
+
+    raise SystemExit(delete(**options))
+
+
+@click.group()
+def users() -> None:
+    """Users that log in with SCRAM: list them, set passwords, delete them."""
+
+
+@users.command("list")
+@client_options
+def users_list(**options: Option) -> None:
+    """All users, with mechanisms and iterations."""
+    from raftka.cli.admin.users import list_all
+
+    raise SystemExit(list_all(**options))
+
+
+@users.command("set")
+@click.argument("name")
+@click.option("--mechanism", type=click.Choice(MECHANISMS), default=MECHANISMS[1], show_default=True)
+@click.option("--iterations", type=click.IntRange(4096, 16384), default=8192, show_default=True)
+@click.option(
+    "--password-file", type=click.File(), help="A file with the password in its first line, - for the standard input; asked for unless given."
+)
+@client_options
+def users_set(**options: Option) -> None:
+    """Set a user's password; it never leaves this process."""
+    from raftka.cli.admin.users import set_password
+
+    raise SystemExit(set_password(**options))
+
+
+@users.command("delete")
+@click.argument("name")
+@click.option("--mechanism", type=click.Choice(MECHANISMS), help="Only this credential; all of the user unless given.")
+@client_options
+def users_delete(**options: Option) -> None:
+    """Delete a user's credentials. Connections that are open go on."""
+    from raftka.cli.admin.users import delete
+
+    raise SystemExit(delete(**options))
