@@ -39,7 +39,7 @@ from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.produce import PRODUCE
 
-SEEDS = 24
+SEEDS = 72
 
 
 def answers_overtake_each_other(patch: pytest.MonkeyPatch) -> None:
