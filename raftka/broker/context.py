@@ -3,13 +3,17 @@
 A part gets the `BrokerContext` and the two or three parts that it works with. None gets the node.
 """
 
+from collections.abc import Callable
+
 from raftka.broker.telemetry.event_log import BoundedRate, Events
 from raftka.broker.telemetry.metrics import Metrics
-from raftka.client.connection import Login
+from raftka.client.connection import Secured
 from raftka.metadata.configs.describe import BrokerRows, TopicRows
 from raftka.metadata.configs.settings import NodeSettings, TopicConfigs
 from raftka.metadata.image import MetadataImage
-from raftka.runtime.interfaces import SECRETS, Runtime
+from raftka.runtime.interfaces import SECRETS, Connection, Runtime
+from raftka.security.tls_connection import Side, TlsConnection
+from raftka.security.tls_context import StoreFiles, TlsContexts, client_context
 
 
 class MetadataCache:
@@ -33,9 +37,19 @@ class BrokerContext:
         self.metadata = MetadataCache(settings)
         self.batch_refused = BoundedRate(events.debug, "batch_refused", runtime.clock.now)
         self._secrets = runtime.random(SECRETS)
+        self.store_files = StoreFiles(runtime.files.read, runtime.lend)
+        self.outgoing = TlsContexts(lambda: self.metadata.settings.between_brokers.tls, client_context, self.store_files, runtime.clock.now)
         self.stopping = False  # a controlled shutdown has begun
         self.stopped = False  # the logs are closed: what is committed from now on is for the next process
 
-    def login(self) -> Login | None:
-        """How this node logs in at other brokers; None where their listener has no SASL."""
-        return self.metadata.settings.between_brokers.login(self._secrets)
+    def secured(self) -> Secured:
+        """How this node connects to other brokers."""
+        own = self.metadata.settings.between_brokers
+        return Secured(own.login(self._secrets), self._wrap if own.uses_tls else None)
+
+    def later(self, action: Callable[[], None]) -> None:
+        """Run it in a turn of its own."""
+        self.runtime.clock.call_at(self.runtime.clock.now(), action)
+
+    def _wrap(self, connection: Connection, host: str) -> TlsConnection:
+        return TlsConnection(connection, self.outgoing.current(), Side(host), self.later)

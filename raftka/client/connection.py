@@ -24,7 +24,18 @@ _UNSUPPORTED = Code.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 Address = tuple[str, int]
 Login = Callable[[], ClientMechanism]  # begins one
+Wrap = Callable[[Connection, str], Connection]  # puts TLS around a connection to a host
 OnReply = Callable[[Resp | None, str | None], None]  # a row, or why there is none; both None for what is never answered
+
+
+class Secured(NamedTuple):
+    """How connections to brokers are secured."""
+
+    login: Login | None = None  # with SASL
+    wrap: Wrap | None = None  # with TLS
+
+
+PLAIN = Secured()
 
 
 class Opener(Protocol):
@@ -41,11 +52,11 @@ def open_connection(
     on_closed: Callable[[str], None] | None = None,
     *,
     pool: Pool | None = None,
-    login: Login | None = None,
+    secured: Secured = PLAIN,
 ) -> "ClientConnection":
-    """Open a connection to the broker at `address`; `login`: for a listener with SASL. All connections to brokers are opened here."""
-    connection = ClientConnection(client_id, on_ready, on_closed, pool=pool, login=login)
-    network.connect(*address, connection)
+    """Open a connection to the broker at `address`. All connections to brokers are opened here. Raises TlsError."""
+    connection = ClientConnection(client_id, on_ready, on_closed, pool=pool, login=secured.login)
+    network.connect(*address, connection if secured.wrap is None else secured.wrap(connection, address[0]))
     return connection
 
 

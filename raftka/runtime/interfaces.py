@@ -5,6 +5,7 @@ actions asked for by `at_turn_end` run, then output leaves. So what many request
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from math import inf
 from random import Random
@@ -121,6 +122,11 @@ class File(Protocol):
 
     def close(self) -> None: ...
 
+    def pin(self) -> None:
+        """Keep it readable until `unpin`, also when it is closed meanwhile: a part of it is on its way to a client."""
+
+    def unpin(self) -> None: ...
+
 
 @dataclass(slots=True)
 class FileSpan:
@@ -219,6 +225,9 @@ class Runtime(Protocol):
 
     def random(self, stream: str) -> Random:
         """The node's random stream of that name: the same object each time; seeded in the simulation. SECRETS: from the operating system."""
+
+    def lend(self, data: bytes) -> AbstractContextManager[str]:
+        """A path under which a library that reads files only finds `data`: in memory, for this process alone, until the context ends."""
 
     def watch_turns(self, watch: TurnWatch) -> None:
         """Tell `watch` of each turn. The simulation has nothing to tell: its turns take no CPU time."""

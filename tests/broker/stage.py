@@ -10,6 +10,7 @@ from typing import Any, Self
 from raftka.broker.network.connection import ServerConnection
 from raftka.broker.node import Node
 from raftka.broker.replica.partition import Partition
+from raftka.client.connection import Wrap
 from raftka.metadata.configs.settings import NodeSettings
 from raftka.runtime.interfaces import Transport
 from raftka.runtime.simulated.tasks import NodeStopped
@@ -29,7 +30,7 @@ BY_NAME = {PRODUCE.key: 12, FETCH.key: 12}  # the last versions that name topics
 class Wire:
     """One client's connection."""
 
-    def __init__(self, world: World, runtime: Any, host: str, port: int = CLIENT_PORT) -> None:
+    def __init__(self, world: World, runtime: Any, host: str, port: int = CLIENT_PORT, wrap: Wrap | None = None) -> None:
         self.world = world
         self.frames: list[bytes] = []
         self.close_reason: str | None = None
@@ -37,7 +38,7 @@ class Wire:
         self._data = bytearray()
         self._output: list[bytes] = []
         self._transport: Transport | None = None
-        runtime.network.connect(host, port, self)
+        runtime.network.connect(host, port, self if wrap is None else wrap(self, host))
 
     # what a test does
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from raftka.broker.network.acl_authorizer import AclAuthorizer
+from raftka.broker.network.access.acl_authorizer import AclAuthorizer
 from raftka.limits import ACLS, ACLS_OF_REQUEST, DECISIONS_OF_SESSION, FILTERED_ACLS
 from raftka.metadata import acls as controller
 from raftka.metadata.configs.settings import SettingError

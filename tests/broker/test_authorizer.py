@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from raftka.broker.network.authorizer import AllowAll, Resource
+from raftka.broker.network.access.authorizer import AllowAll, Resource
 from raftka.broker.network.session import Session
 from raftka.wire.errors import Code
 from raftka.wire.messages.cluster import DESCRIBE_CLUSTER, UNREGISTER_BROKER

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from raftka.broker.network.authorizer import AllowAll, Resource
+from raftka.broker.network.access.authorizer import AllowAll, Resource
 from raftka.broker.network.session import Session
 from raftka.limits import DESCRIBED_SETTINGS
 from raftka.metadata.image import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC

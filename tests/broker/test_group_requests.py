@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from raftka.broker.coordinators.runtime import partition_for
-from raftka.broker.network.authorizer import AllowAll, Resource
+from raftka.broker.network.access.authorizer import AllowAll, Resource
 from raftka.broker.network.session import Session
 from raftka.wire.errors import Code
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR

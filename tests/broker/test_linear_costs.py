@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from raftka.broker.network.authorizer import AllowAll
+from raftka.broker.network.access.authorizer import AllowAll
 from raftka.broker.network.dispatch import HANDLERS
 from raftka.broker.network.session import Session
 from raftka.coordinator.transactions.coordinator import TransactionCoordinator

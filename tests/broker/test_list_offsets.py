@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from raftka.broker.network.authorizer import AllowAll, Resource
+from raftka.broker.network.access.authorizer import AllowAll, Resource
 from raftka.broker.network.session import Session
 from raftka.wire.errors import Code
 from raftka.wire.messages.epochs import OFFSET_FOR_LEADER_EPOCH

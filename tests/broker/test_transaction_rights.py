@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from raftka.broker.controller.producer_ids import ProducerIds
-from raftka.broker.network.authorizer import AllowAll, Resource
+from raftka.broker.network.access.authorizer import AllowAll, Resource
 from raftka.broker.network.session import Session
 from raftka.wire.errors import Code
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR

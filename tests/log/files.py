@@ -74,6 +74,10 @@ class MemoryFile:
     def close(self) -> None:
         self.closed = True
 
+    def pin(self) -> None: ...
+
+    def unpin(self) -> None: ...
+
 
 class MemoryFiles:
     def __init__(self) -> None:

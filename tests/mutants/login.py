@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from raftka.broker.network.authentication import SaslGate
+from raftka.broker.network.access.authentication import SaslGate
 from raftka.security import scram
 from raftka.security.plain import PlainServer
 from raftka.security.scram import ScramServer

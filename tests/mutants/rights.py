@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from raftka.broker.network.acl_authorizer import AclAuthorizer
+from raftka.broker.network.access.acl_authorizer import AclAuthorizer
 from raftka.metadata.image import Delta, MetadataImage
 from raftka.security import acls
 from raftka.security.acls import Acl, AclIndex

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from raftka.broker.context import BrokerContext
 from raftka.broker.controller.quorum_state import QuorumView
 from raftka.broker.purgatory import Purgatory
-from raftka.client.connection import Address, ClientConnection, Opener, open_connection
+from raftka.client.connection import PLAIN, Address, ClientConnection, Opener, Secured, open_connection
 from raftka.limits import PROPOSALS_IN_FLIGHT, LimitExceeded
 from raftka.metadata.commands import BrokerLost, Command, DescribeQuorum, Heartbeat
 from raftka.metadata.controller.controller import Controller
@@ -288,7 +288,7 @@ class ControllerHost:
                 self.clock.call_at(self.clock.now() + PROBE_AGAIN_S, lambda: self._probe(endpoint, command, probes - 1))
 
         self.clock.call_at(self.clock.now() + PROBE_S, lambda: probe.close(SILENT))  # it hangs: its session will end
-        probe = open_probe(self.context.runtime.network, (endpoint.host, endpoint.port), refused, again)
+        probe = open_probe(self.context.runtime.network, (endpoint.host, endpoint.port), refused, again, self.context.secured())
 
 
 class _Reply:
@@ -308,7 +308,9 @@ class _Reply:
             self._done(KafkaError(code), None)
 
 
-def open_probe(network: Opener, address: Address, refused: Callable[[], None], broken: Callable[[], None]) -> ClientConnection:
+def open_probe(
+    network: Opener, address: Address, refused: Callable[[], None], broken: Callable[[], None], secured: Secured = PLAIN
+) -> ClientConnection:
     """Connect and ask for the versions: a broker that answers lives. `broken`: the connection was taken, and ended without an answer."""
 
     def closed(reason: str) -> None:
@@ -318,5 +320,5 @@ def open_probe(network: Opener, address: Address, refused: Callable[[], None], b
         elif not probe.versions and reason != SILENT:
             broken()
 
-    probe = open_connection(network, address, "probe", lambda: probe.close("it lives"), closed)
+    probe = open_connection(network, address, "probe", lambda: probe.close("it lives"), closed, secured=secured)
     return probe

@@ -70,7 +70,7 @@ class Suspects:
         timer = self._clock.call_at(now + SUSPECTED_S, lambda: self._end_suspicion(broker_id, "time is up"))
         context.events.info("broker_suspected", broker=broker_id)
         name, address = f"broker-{context.node_id}-probe", (endpoint.host, endpoint.port)
-        probe = open_connection(context.runtime.network, address, name, lambda: self.heard(broker_id))
+        probe = open_connection(context.runtime.network, address, name, lambda: self.heard(broker_id), secured=context.secured())
         self._suspected[broker_id] = _Suspicion(now, broker.epoch, timer, probe)
 
     def heard(self, broker_id: int) -> None:

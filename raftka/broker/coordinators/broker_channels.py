@@ -115,7 +115,7 @@ class _Channel:
             on_ready=self._ready,
             on_closed=lambda reason: self._closed(connection),
             pool=self._channels.pool,
-            login=context.login(),
+            secured=context.secured(),
         )
         return connection
 

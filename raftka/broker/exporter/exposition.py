@@ -210,6 +210,8 @@ def _requests(page: Page, snapshot: Snapshot) -> None:
         request = "FetchConsumer" if name == "Fetch" else name
         page.add("kafka_network_requestmetrics_requests_total", sum(numbers.buckets), request=request)
         page.histogram("kafka_network_requestmetrics_totaltimems", numbers, 0.001, request=request)
+    for listener, expires_s in snapshot.certificates.items():
+        page.add("raftka_certificate_expiry_timestamp_seconds", expires_s, listener=listener)
     for listener, count in snapshot.connections.items():
         page.add("kafka_server_socket_server_metrics_connection_count", count, listener=listener, networkProcessor="0")
     waiting = {"Produce": sum(each.awaiting for each in snapshot.partitions), "Fetch": snapshot.parked_fetches}

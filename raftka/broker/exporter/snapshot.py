@@ -93,6 +93,7 @@ class Snapshot:
     each_partition: bool  # whether every one is to be shown
     connections: dict[str, int]  # by listener
     connections_made: int
+    certificates: dict[str, int]  # when they end, by listener
     parked_fetches: int
     fetch_sessions: int
     session_partitions: int
@@ -132,6 +133,7 @@ def take_snapshot(services: Services, partitions: list[PartitionNumbers], groups
         each_partition=services.metadata.settings["metrics.partitions"],
         connections=dict(Counter(each.session.listener for each in services.dispatcher.connections)),
         connections_made=metrics.connections_made,
+        certificates=dict(metrics.certificates),
         parked_fetches=services.context.metrics.parked_fetches,
         fetch_sessions=len(services.fetch_sessions.by_id),
         session_partitions=services.fetch_sessions.partitions,

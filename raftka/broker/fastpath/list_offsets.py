@@ -7,7 +7,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from raftka.broker.fastpath.produce import HEAD_END, positions_in_answer
-from raftka.broker.network.authorizer import TOPIC
+from raftka.broker.network.access.authorizer import TOPIC
 from raftka.broker.network.connection import ServerConnection
 from raftka.broker.replica.partition import Partition
 from raftka.wire.messages.fetch import READ_COMMITTED

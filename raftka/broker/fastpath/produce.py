@@ -9,7 +9,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, cast
 
 from raftka.broker.context import BrokerContext
-from raftka.broker.network.authorizer import TOPIC
+from raftka.broker.network.access.authorizer import TOPIC
 from raftka.broker.network.connection import ServerConnection, Slot
 from raftka.broker.replica.partition import Partition
 from raftka.limits import REQUESTS_IN_HAND

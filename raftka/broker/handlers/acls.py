@@ -1,7 +1,7 @@
 """DescribeAcls, CreateAcls, DeleteAcls: v1-3. Without an authorizer all of them are refused with SECURITY_DISABLED."""
 
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.authorizer import THE_CLUSTER
+from raftka.broker.network.access.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request

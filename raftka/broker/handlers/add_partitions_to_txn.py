@@ -8,7 +8,7 @@ from functools import partial
 from raftka.broker.coordinators.runtime import Gathered
 from raftka.broker.handlers.coordinator_request import CoordinatorRequest, ask_transaction, check_transactional_id
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.authorizer import THE_CLUSTER, TOPIC
+from raftka.broker.network.access.authorizer import THE_CLUSTER, TOPIC
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Delayed, Request

@@ -8,7 +8,7 @@ from typing import Any
 
 from raftka.broker.handlers.log_levels import set_levels
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.authorizer import GROUP, THE_CLUSTER, TOPIC, Resource
+from raftka.broker.network.access.authorizer import GROUP, THE_CLUSTER, TOPIC, Resource
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request

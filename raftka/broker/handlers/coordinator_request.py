@@ -6,7 +6,7 @@ from typing import Any, Generic
 
 from raftka.broker.coordinators.runtime import Gathered
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.authorizer import GROUP, TRANSACTIONAL_ID
+from raftka.broker.network.access.authorizer import GROUP, TRANSACTIONAL_ID
 from raftka.broker.network.long_work import LongWork, Steps
 from raftka.broker.network.request import Delayed, Request
 from raftka.wire.errors import Code, KafkaError

@@ -1,7 +1,7 @@
 """CreatePartitions: v0-3. Answers when the controller has committed; brokers open the logs as they apply the record."""
 
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.authorizer import TOPIC
+from raftka.broker.network.access.authorizer import TOPIC
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request

@@ -6,7 +6,7 @@ Answers when the controller has committed, not when the logs are gone: every bro
 from collections.abc import Iterator
 
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.authorizer import THE_CLUSTER, TOPIC
+from raftka.broker.network.access.authorizer import THE_CLUSTER, TOPIC
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request

@@ -1,7 +1,7 @@
 """DescribeCluster: v0-2. Tells of brokers; controllers are not to be asked for here (KIP-919)."""
 
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.authorizer import THE_CLUSTER
+from raftka.broker.network.access.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Request
 from raftka.wire.errors import Code

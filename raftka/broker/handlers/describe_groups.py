@@ -5,7 +5,7 @@ One that is named twice is described once: an answer is no larger than what ther
 
 from raftka.broker.handlers.coordinator_request import ask_of_each
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.authorizer import GROUP
+from raftka.broker.network.access.authorizer import GROUP
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Delayed, Request

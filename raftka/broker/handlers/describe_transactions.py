@@ -3,7 +3,7 @@
 from raftka.broker.coordinators.runtime import Gathered
 from raftka.broker.handlers.coordinator_request import CoordinatorRequest
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.authorizer import TOPIC, TRANSACTIONAL_ID
+from raftka.broker.network.access.authorizer import TOPIC, TRANSACTIONAL_ID
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Delayed, Request

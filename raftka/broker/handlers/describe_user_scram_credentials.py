@@ -3,7 +3,7 @@
 from collections import Counter
 
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.authorizer import THE_CLUSTER
+from raftka.broker.network.access.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request

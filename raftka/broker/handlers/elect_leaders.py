@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from raftka.broker.handlers.by_topic import partition_commands
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.authorizer import THE_CLUSTER
+from raftka.broker.network.access.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request

@@ -17,7 +17,7 @@ from raftka.broker.fastpath.fetch import remember
 from raftka.broker.handlers.fetch_answer import FetchAnswer, told_again
 from raftka.broker.handlers.finding import find
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.authorizer import THE_CLUSTER
+from raftka.broker.network.access.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Delayed, Request

@@ -1,7 +1,7 @@
 """FindCoordinator: v0-6; the broker that looks after a group or a transactional id, whose topic the first question creates."""
 
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.authorizer import CLUSTER, GROUP, THE_CLUSTER, TRANSACTIONAL_ID
+from raftka.broker.network.access.authorizer import CLUSTER, GROUP, THE_CLUSTER, TRANSACTIONAL_ID
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Delayed, Request

@@ -1,7 +1,7 @@
 """The partition that a request names: whether its sender may know of it comes before whether it is there. Knows no API."""
 
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.authorizer import TOPIC
+from raftka.broker.network.access.authorizer import TOPIC
 from raftka.broker.network.request import Request
 from raftka.broker.replica.partition import Partition
 from raftka.wire.errors import Code, KafkaError

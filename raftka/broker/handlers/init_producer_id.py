@@ -7,7 +7,7 @@ from functools import partial
 
 from raftka.broker.handlers.coordinator_request import ask_transaction, check_transactional_id
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.authorizer import THE_CLUSTER
+from raftka.broker.network.access.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Delayed, Request
 from raftka.coordinator.transactions.commands import InitProducer, Producer

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from raftka.broker.handlers.coordinator_request import CoordinatorRequest
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.authorizer import GROUP, THE_CLUSTER
+from raftka.broker.network.access.authorizer import GROUP, THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Delayed, Request

@@ -4,7 +4,7 @@ version 2 on.
 
 from raftka.broker.handlers.coordinator_request import CoordinatorRequest
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.authorizer import TRANSACTIONAL_ID
+from raftka.broker.network.access.authorizer import TRANSACTIONAL_ID
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Delayed, Request

@@ -6,7 +6,7 @@ An answer that names a leader that seems to have died waits (suspects.py); nothi
 from collections.abc import Iterator
 
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.authorizer import THE_CLUSTER, TOPIC
+from raftka.broker.network.access.authorizer import THE_CLUSTER, TOPIC
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Delayed, Request

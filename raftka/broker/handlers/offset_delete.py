@@ -6,7 +6,7 @@ from typing import Any
 
 from raftka.broker.handlers.coordinator_request import PARTITIONS_OF_COMMAND, ask_all, check_group
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.authorizer import TOPIC
+from raftka.broker.network.access.authorizer import TOPIC
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Delayed, Request

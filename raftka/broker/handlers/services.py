@@ -15,7 +15,7 @@ from raftka.broker.coordinators.markers import MarkerWriter
 from raftka.broker.coordinators.transaction_service import TransactionCoordinatorService
 from raftka.broker.coordinators.verification import TransactionVerifier
 from raftka.broker.logs.care import LogCare
-from raftka.broker.network.acl_authorizer import AclAuthorizer
+from raftka.broker.network.access.acl_authorizer import AclAuthorizer
 from raftka.broker.network.background_worker import BackgroundWorker
 from raftka.broker.network.dispatch import Dispatcher
 from raftka.broker.network.frame_pool import FramePool

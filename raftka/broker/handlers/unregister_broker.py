@@ -1,7 +1,7 @@
 """UnregisterBroker: v0. For a broker that is gone for good; one that lives registers anew."""
 
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.authorizer import THE_CLUSTER
+from raftka.broker.network.access.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Request
 from raftka.metadata.commands import UnregisterBroker

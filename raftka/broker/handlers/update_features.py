@@ -1,7 +1,7 @@
 """UpdateFeatures: v0-2 (KIP-584). All that is asked for is done, or none of it."""
 
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.authorizer import THE_CLUSTER
+from raftka.broker.network.access.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request

@@ -10,14 +10,16 @@ from ipaddress import IPv6Address, ip_address
 from math import inf
 
 from raftka.broker.context import BrokerContext
-from raftka.broker.network.authentication import SaslGate
+from raftka.broker.network.access.authentication import SaslGate
+from raftka.broker.network.access.mechanisms import ListenerMechanisms
+from raftka.broker.network.access.tls import Handshakes, ListenerTls
 from raftka.broker.network.connection import ServerConnection
 from raftka.broker.network.dispatch import Dispatcher
 from raftka.broker.network.frame_pool import FramePool
-from raftka.broker.network.mechanisms import ListenerMechanisms
 from raftka.limits import CONNECTION_RATE, CONNECTIONS, CONNECTIONS_OF_ADDRESS, CONNECTIONS_OF_LISTENER, UNBOUNDED, Limit
-from raftka.metadata.configs.logins import uses_sasl
 from raftka.metadata.image import Endpoint
+from raftka.runtime.interfaces import Connection
+from raftka.security.client_security import uses_sasl, uses_tls
 
 SWEEP_S = 20.0  # how often connections are looked at; idle ones are closed
 
@@ -45,6 +47,7 @@ class ConnectionQuotas:
         self._pool = pool
         self._connections = dispatcher.connections
         self._clock = context.runtime.clock
+        self._handshakes = Handshakes(self._clock)
         self._of_address: Counter[str] = Counter()
         self._of_listener: Counter[str] = Counter()
         self._rates: dict[str, Rate] = {}  # by listener; "": of all
@@ -52,11 +55,13 @@ class ConnectionQuotas:
 
     # coming
 
-    def acceptor(self, endpoint: Endpoint) -> Callable[[], ServerConnection | None]:
+    def acceptor(self, endpoint: Endpoint) -> Callable[[], Connection | None]:
+        """Raises TlsError when the listener's keys or certificates cannot be used."""
         listener = endpoint.listener
         logins = ListenerMechanisms(self._context, listener).logins() if uses_sasl(endpoint.security_protocol) else None
+        tls = ListenerTls(self._context, endpoint, self._handshakes) if uses_tls(endpoint.security_protocol) else None
 
-        def accept() -> ServerConnection | None:
+        def accept() -> Connection | None:
             if not self._context.metadata.published:
                 return None
             limit = self._reached(listener)
@@ -71,7 +76,7 @@ class ConnectionQuotas:
             self._context.metrics.connections_made += 1
             if not self._sweeping:
                 self._sweep_later()
-            return connection
+            return connection if tls is None else tls.protect(connection)
 
         return accept
 

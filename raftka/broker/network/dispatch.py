@@ -12,7 +12,7 @@ from inspect import iscoroutinefunction, isgeneratorfunction
 from typing import Any, TypeVar, Union
 
 from raftka.broker.context import BrokerContext
-from raftka.broker.network.authorizer import AllowAll, Authorizer
+from raftka.broker.network.access.authorizer import AllowAll, Authorizer
 from raftka.broker.network.connection import HEAD, Parts, ServerConnection
 from raftka.broker.network.frame_pool import FramePool
 from raftka.broker.network.long_requests import CLOSED, LongRequests

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from raftka.broker.network.authorizer import Authorizer, Resource, authorized_operations
+from raftka.broker.network.access.authorizer import Authorizer, Resource, authorized_operations
 from raftka.broker.network.connection import Parts, ServerConnection, Slot
 from raftka.broker.network.frame_pool import FramePool
 from raftka.broker.network.long_work import LongWork, Steps, T

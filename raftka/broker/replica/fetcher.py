@@ -357,8 +357,8 @@ class ReplicaFetcher:
         if endpoint is None:
             return  # an image that knows it wakes us
         name, address = f"broker-{self.context.node_id}-fetcher", (endpoint.host, endpoint.port)
-        login = self.context.login()
-        self.connection = open_connection(self.context.runtime.network, address, name, on_closed=self._closed, pool=self.fetchers.pool, login=login)
+        network, secured = self.context.runtime.network, self.context.secured()
+        self.connection = open_connection(network, address, name, on_closed=self._closed, pool=self.fetchers.pool, secured=secured)
         self.pump_later()
 
     def _closed(self, reason: str) -> None:

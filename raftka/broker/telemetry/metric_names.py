@@ -116,6 +116,9 @@ raftka_turntimems histogram Milliseconds of a turn of the loop: so long other co
 raftka_long_turns_total counter Pieces of a turn of more than 100 ms; the log names each of them.
 raftka_authentications_total counter Logins by SASL that succeeded.
 raftka_failed_authentications_total counter Those that failed.
+raftka_tls_handshakes_total counter TLS handshakes with clients that succeeded.
+raftka_failed_tls_handshakes_total counter Those that failed, and connections that broke off because a record was wrong.
+raftka_certificate_expiry_timestamp_seconds gauge When this node's own certificate ends, since the epoch, by listener; outgoing: to other brokers.
 raftka_handler_errors_total counter Requests and commands that failed by a mistake of ours.
 raftka_protocol_errors_total counter Client connections closed because of what came on them.
 raftka_controller_refusals_total counter Strangers turned away at the controller listener.

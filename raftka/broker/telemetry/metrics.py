@@ -41,6 +41,7 @@ class Latency:
 class Metrics:
     __slots__ = (
         "_hit",
+        "certificates",
         "commits",
         "connections_made",
         "counters",
@@ -60,6 +61,7 @@ class Metrics:
         self.counters: dict[str, int] = {}
         self.of_topics: dict[tuple[str, str], int] = {}  # counters by name and topic; only of topics that there are
         self.connections_made = 0
+        self.certificates: dict[str, int] = {}  # when they end, seconds since the epoch, by listener
         self.parked_fetches = 0  # now
         self.requests: dict[str, Latency] = {}  # by kind, from the bytes' arrival to the answer's place among those that leave
         self.replication_bytes_in = self.replication_bytes_out = 0

@@ -45,6 +45,10 @@ class MemoryFile:
 
     def close(self) -> None: ...
 
+    def pin(self) -> None: ...
+
+    def unpin(self) -> None: ...
+
 
 class MemoryFiles:
     """One node's disk. Every change is a call in `calls`; `fail_at` makes the call of that number, and all after it, raise."""

@@ -1,12 +1,16 @@
 """A connection to a broker over a blocking socket. Knows no cluster and no retry."""
 
 import socket
+from pathlib import Path
 from random import SystemRandom
 from typing import Generic
 
-from raftka.client.connection import Address, ClientConnection, open_connection
+from raftka.client.connection import Address, ClientConnection, Secured, open_connection
 from raftka.runtime import interfaces
+from raftka.runtime.real.files import lend
 from raftka.security.client_security import PLAINTEXT, ClientSecurity
+from raftka.security.tls_connection import Side, TlsConnection, at_once
+from raftka.security.tls_context import StoreFiles, client_context, read_material
 from raftka.wire.schema import AnyApi, Api, Req, Resp
 
 CONNECT_S = 5.0
@@ -35,13 +39,17 @@ class Connection:
         self.peer = name_of(address)
         self._answer_s = answer_s
         self._buffer = memoryview(bytearray(BUFFER_BYTES))
+        self._security = security
         self._socket: socket.socket
-        self._core: ClientConnection = open_connection(self, address, client_id, login=security.login(SystemRandom()))
+        self._side: interfaces.Connection  # what the bytes go through: the core, or TLS around it
+        secured = Secured(security.login(SystemRandom()), self._wrap if security.uses_tls else None)
+        self._core: ClientConnection = open_connection(self, address, client_id, secured=secured)
 
     def connect(self, host: str, port: int, connection: interfaces.Connection) -> None:
         self._socket = socket.create_connection((host, port), min(CONNECT_S, self._answer_s))
         self._socket.settimeout(self._answer_s)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._side = connection
         connection.opened(self)
 
     def wake(self) -> None:
@@ -90,15 +98,20 @@ class Connection:
         if self._core.close_reason is not None:
             raise Broken(f"{self.peer}: {self._core.close_reason}")
         self._flush()
-        room = self._core.room()
+        room = self._side.room()
         room = self._buffer if room is None else room
         size = self._socket.recv_into(room)
-        self._core.receive(room[:size])
+        self._side.receive(room[:size])
         self._flush()
 
     def _flush(self) -> None:
-        if output := self._core.take_output():
-            self._socket.sendall(b"".join(output))
+        while self._core.close_reason is None and (output := self._side.take_output()):
+            self._socket.sendall(b"".join(output))  # type: ignore[arg-type]  # a client sends no files
+
+    def _wrap(self, connection: interfaces.Connection, host: str) -> TlsConnection:
+        """Raises TlsError."""
+        settings, files = self._security.tls, StoreFiles(lambda path: Path(path).read_bytes(), lend)
+        return TlsConnection(connection, client_context(settings, read_material(settings, files), files), Side(host), at_once)
 
 
 class Reply(Generic[Resp]):

@@ -9,7 +9,9 @@ from typing import NamedTuple
 from raftka.metadata.configs.names import DYNAMIC_ONLY, KAFKA, OURS, UNLISTED
 from raftka.metadata.configs.topic import TOPIC_SETTINGS
 from raftka.metadata.configs.values import Check, Setting, Type, at_least, between, one_of, some_of
+from raftka.security.distinguished_names import rules_fault
 from raftka.security.jaas import jaas_fault
+from raftka.security.tls_settings import CLIENT_AUTH, PROTOCOLS, STORE_TYPES
 
 
 class Difference(NamedTuple):
@@ -178,6 +180,24 @@ USED: dict[str, tuple[Check | None, str]] = {
         at_least(1),
         "Bytes of one frame before its client is authenticated, never more than 65536. With a listener's prefix.",
     ),
+    "ssl.cipher.suites": (None, "Ciphers of TLS 1.2, by Java's or OpenSSL's names. With a listener's prefix, as all that begin with ssl."),
+    "ssl.client.auth": (one_of(*CLIENT_AUTH), "Whether clients show a certificate. On SASL_SSL only with the listener's prefix."),
+    "ssl.enabled.protocols": (some_of(*PROTOCOLS), "Versions of TLS."),
+    "ssl.endpoint.identification.algorithm": (None, "https: a broker checks the host names of those it connects to; empty: it does not."),
+    "ssl.key.password": (None, "Password of the private key, where it has one of its own."),
+    "ssl.keystore.certificate.chain": (None, "Certificates that go with ssl.keystore.key, PEM."),
+    "ssl.keystore.key": (None, "Private key, PEM."),
+    "ssl.keystore.location": (None, "File with the private key and its certificates, PEM or PKCS12; read again when it changes."),
+    "ssl.keystore.password": (None, "Password of a PKCS12 file."),
+    "ssl.keystore.type": (one_of(*STORE_TYPES), "What the file is; its content decides."),
+    "ssl.principal.mapping.rules": (
+        rules_fault,
+        "How the name in a client's certificate becomes a user's: RULE:pattern/replacement/[LU] or DEFAULT.",
+    ),
+    "ssl.truststore.certificates": (None, "Certificates that others' are signed by, PEM."),
+    "ssl.truststore.location": (None, "File with the certificates that others' are signed by, PEM or PKCS12; read again when it changes."),
+    "ssl.truststore.password": (None, "Password of a PKCS12 file."),
+    "ssl.truststore.type": (one_of(*STORE_TYPES), "What the file is; its content decides."),
     "super.users": (None, "Principals that may do everything: User:NAME;User:NAME"),
     "transaction.max.timeout.ms": (at_least(1), "Longest time that a producer may ask for its transactions."),
     "transaction.partition.verification.enable": (None, "Whether leaders of partitions ask the coordinator before a transaction begins there."),

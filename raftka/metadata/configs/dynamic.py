@@ -5,11 +5,12 @@ from collections.abc import Iterable, Mapping
 
 from raftka.metadata.configs.broker import BROKER_SETTINGS
 from raftka.metadata.configs.values import Setting, SettingError
+from raftka.security.tls_settings import NAMES as TLS_NAMES
 
 OF_LISTENER = re.compile(r"listener\.name\.[^.]+\.(?:(?:plain|scram-sha-256|scram-sha-512|oauthbearer|gssapi)\.)?(.+)")  # a mechanism may follow
 OF_ALL_LISTENERS = frozenset({"max.connections", "max.connection.creation.rate", "num.network.threads"})  # one listener's or not, for all brokers too
 OF_ONE_LISTENER = frozenset(
-    {"sasl.enabled.mechanisms", "sasl.jaas.config", "sasl.server.max.receive.size", "connections.max.reauth.ms"}
+    {"sasl.enabled.mechanisms", "sasl.jaas.config", "sasl.server.max.receive.size", "connections.max.reauth.ms", *TLS_NAMES}
 )  # may have its prefix
 ONLY_OF_LISTENER = re.compile(r"ssl\.(key\.password|(key|trust)store\.(type|location|password|key|certificate\.chain|certificates))")
 ONLY_OF_ONE_BROKER = re.compile(r"ssl\..*|sasl\..*|principal\.builder\.class|cordoned\.log\.dirs|listeners|listener\.security\.protocol\.map")

@@ -1,20 +1,30 @@
-"""Which SASL mechanisms a listener has, and the users of PLAIN: from settings. Knows no connection."""
+"""How a listener is secured, from settings: its TLS, which SASL mechanisms it has, the users of PLAIN. Knows no connection."""
 
 from collections.abc import Iterable
 
 from raftka.metadata.configs.values import SettingError, Values
 from raftka.metadata.image import Endpoint
-from raftka.security.client_security import PLAINTEXT, ClientSecurity
+from raftka.security.client_security import PLAINTEXT, ClientSecurity, uses_sasl, uses_tls
 from raftka.security.jaas import Jaas, parse_jaas
 from raftka.security.plain import PLAIN
 from raftka.security.scram import SHA_256, SHA_512
+from raftka.security.tls_settings import TlsError, TlsSettings
 
 MECHANISMS = (PLAIN, SHA_256, SHA_512)  # that a listener here can have
 NO_GSSAPI = "GSSAPI (Kerberos) is not supported; set sasl.enabled.mechanisms to some of " + ", ".join(MECHANISMS)
 
 
-def uses_sasl(security_protocol: str) -> bool:
-    return security_protocol.startswith("SASL_")
+def tls_of(values: Values, listener: str, security_protocol: str) -> TlsSettings:
+    """The listener's own settings are stronger; a login leaves no use for a client's certificate, so only the listener's own asks for one."""
+    prefix = f"listener.name.{listener.lower()}."
+
+    def value(name: str) -> object:
+        own = values.get(prefix + name)
+        if own is None and not (name == "ssl.client.auth" and uses_sasl(security_protocol)):
+            return values[name]
+        return own
+
+    return TlsSettings.of(value)
 
 
 def jaas_of(values: Values, listener: str, mechanism: str) -> Jaas | None:
@@ -35,8 +45,13 @@ def mechanisms_of(values: Values, listener: str) -> tuple[str, ...]:
 
 
 def check_logins(values: Values, endpoints: Iterable[Endpoint]) -> None:
-    """Raise SettingError for a listener at which nobody could log in."""
+    """Raise SettingError for a listener to which nobody could connect, or at which nobody could log in."""
     for endpoint in endpoints:
+        if uses_tls(endpoint.security_protocol):
+            try:
+                tls_of(values, endpoint.listener, endpoint.security_protocol)
+            except TlsError as error:
+                raise SettingError(f"listener {endpoint.listener}: {error}") from None
         if not uses_sasl(endpoint.security_protocol):
             continue
         for mechanism in mechanisms_of(values, endpoint.listener):
@@ -49,8 +64,11 @@ def check_logins(values: Values, endpoints: Iterable[Endpoint]) -> None:
 
 def own_login(values: Values, protocol: str, listener: str, mechanism: str) -> ClientSecurity:
     """How a node connects to others at that listener: username and password of the JAAS line of the listener and the mechanism."""
-    if not uses_sasl(protocol):
+    if protocol == PLAINTEXT.security_protocol:
         return PLAINTEXT
+    tls = tls_of(values, listener, protocol) if uses_tls(protocol) else TlsSettings()
+    if not uses_sasl(protocol):
+        return ClientSecurity(protocol, tls=tls)
     jaas = jaas_of(values, listener, mechanism)
     options = jaas.options if jaas is not None else {}
-    return ClientSecurity(protocol, mechanism, options.get("username", ""), options.get("password", ""))
+    return ClientSecurity(protocol, mechanism, options.get("username", ""), options.get("password", ""), tls)

@@ -18,12 +18,11 @@ from raftka.metadata.configs.logins import check_logins, own_login
 from raftka.metadata.configs.topic import INTERNAL_SEGMENT_BYTES, TOPIC_SETTINGS, UNIT_MS
 from raftka.metadata.configs.values import Setting, SettingError, Values
 from raftka.metadata.image import BROKER, EMPTY, TOPIC, Endpoint, MetadataImage
-from raftka.security.client_security import PLAINTEXT, ClientSecurity
+from raftka.security.client_security import PLAINTEXT, PROTOCOLS, ClientSecurity
 
 __all__ = ["DIFFERENCES", "Difference", "NodeSettings", "SettingError", "TopicConfig", "TopicConfigs", "Voter"]
 
 LISTENERS_OWN = "listener.name."
-PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
 METADATA_DIRECTORY = "__raftka_metadata"
 DYNAMIC = tuple(setting for setting in BROKER_SETTINGS.values() if setting.dynamic)
 INHERITED = frozenset(chain.from_iterable(setting.synonyms for setting in TOPIC_SETTINGS.values()))  # a broker's, for topics
@@ -227,7 +226,7 @@ def _endpoint(setting: str, text: str, protocols: Mapping[str, str]) -> Endpoint
     if name not in protocols:
         raise SettingError(f"listener.security.protocol.map does not have the listener {name}")
     if protocols[name] not in PROTOCOLS:
-        raise SettingError(f"listener {name}: the security protocol {protocols[name]} is not supported yet, {' and '.join(PROTOCOLS)} are")
+        raise SettingError(f"listener {name}: {protocols[name]} is not a security protocol; there are {', '.join(PROTOCOLS)}")
     return Endpoint(name, match[2].strip("[]"), int(match[3]), protocols[name])
 
 

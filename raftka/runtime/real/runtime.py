@@ -11,14 +11,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from math import inf
 from typing import TypeVar
 
 import trio
 
 from raftka.runtime.interfaces import SECRETS, TurnWatch
-from raftka.runtime.real.files import RealFiles
+from raftka.runtime.real.files import RealFiles, lend
 from raftka.runtime.real.network import EPOLLIN, RealNetwork, Turn
 from raftka.runtime.real.processes import Apart
 
@@ -209,6 +209,9 @@ class RealRuntime:
 
         self._tasks += 1
         self._nursery.start_soon(guarded, name=name)
+
+    def lend(self, data: bytes) -> AbstractContextManager[str]:
+        return lend(data)
 
     def watch_turns(self, watch: TurnWatch) -> None:
         self.network.current.watch = watch

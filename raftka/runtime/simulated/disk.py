@@ -265,7 +265,7 @@ class SimulatedDisk:
 
 
 class SimulatedFile:
-    __slots__ = ("_closed", "_files", "inode", "path", "path_hash")
+    __slots__ = ("_closed", "_files", "_pins", "inode", "path", "path_hash")
 
     def __init__(self, files: "NodeFiles", inode: Inode, path: str) -> None:
         self.path = path
@@ -273,10 +273,11 @@ class SimulatedFile:
         self.inode = inode
         self._files = files
         self._closed = False
+        self._pins = 0
 
     def check_open(self) -> None:
         """Raises ValueError."""
-        if self._closed:
+        if self._closed and not self._pins:
             raise ValueError(f"{self.path} is closed")
 
     def append(self, buffers: Sequence[Buffer]) -> None:
@@ -317,6 +318,12 @@ class SimulatedFile:
 
     def close(self) -> None:
         self._closed = True
+
+    def pin(self) -> None:
+        self._pins += 1
+
+    def unpin(self) -> None:
+        self._pins -= 1
 
 
 class NodeFiles:

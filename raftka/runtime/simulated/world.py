@@ -10,9 +10,10 @@ gather work as real ones do. `trace_hash` covers every delivery, file call, time
         assert world.run(until=lambda: ..., at_most_s=30)
 """
 
+import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from hashlib import blake2b
 from heapq import heappop, heappush
 from math import inf
@@ -232,6 +233,16 @@ class Node:
 
     def random(self, stream: str) -> Random:
         return self.world.random(f"node {self._name} {stream}")
+
+    @contextmanager
+    def lend(self, data: bytes) -> Iterator[str]:
+        """In the real system: libraries that read files know no other."""
+        descriptor = os.memfd_create("lent", os.MFD_CLOEXEC)
+        try:
+            os.write(descriptor, data)
+            yield f"/proc/self/fd/{descriptor}"
+        finally:
+            os.close(descriptor)
 
     def watch_turns(self, watch: TurnWatch) -> None:
         pass

@@ -1,7 +1,7 @@
 """Begin a login with one of the mechanisms that a listener has now: from settings, and from the credentials in the metadata."""
 
 from raftka.broker.context import BrokerContext
-from raftka.broker.network.authentication import Logins, Rules
+from raftka.broker.network.access.authentication import Logins, Rules
 from raftka.metadata.configs.logins import MECHANISMS, jaas_of, mechanisms_of
 from raftka.runtime.interfaces import SECRETS
 from raftka.security.mechanism import ServerMechanism

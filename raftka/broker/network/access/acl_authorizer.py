@@ -6,7 +6,7 @@ A session keeps the decisions about it until an ACL changes, so a request costs 
 from ipaddress import IPv6Address, ip_address
 
 from raftka.broker.context import BrokerContext
-from raftka.broker.network.authorizer import CLUSTER, GROUP, TOPIC, TRANSACTIONAL_ID, Resource
+from raftka.broker.network.access.authorizer import CLUSTER, GROUP, TOPIC, TRANSACTIONAL_ID, Resource
 from raftka.broker.network.session import Session
 from raftka.broker.telemetry.event_log import BoundedRate
 from raftka.limits import DECISIONS_OF_SESSION

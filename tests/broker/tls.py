@@ -1,0 +1,50 @@
+"""Nodes whose listener has TLS, and clients with and without certificates. Keys are such that every handshake has the same size."""
+
+from typing import Any
+
+from raftka.cluster.authority import Authority, Issued
+from raftka.runtime.interfaces import Connection
+from raftka.runtime.real.files import lend
+from raftka.runtime.simulated.disk import Inode
+from raftka.security.tls_connection import Side, TlsConnection, at_once
+from raftka.security.tls_context import StoreFiles, client_context, read_material
+from raftka.security.tls_settings import StoreSettings, TlsSettings
+from raftka.wire.messages.metadata import METADATA
+from tests.broker.stage import CLIENT_PORT, Stage, Wire
+
+AUTHORITY = Authority(edwards=True)
+HOSTS = ["n1", "n2", "n3"]
+NODE, ALICE, STRANGER = AUTHORITY.issue("node", HOSTS), AUTHORITY.issue("alice"), Authority("another", edwards=True).issue("alice")
+SECURE: dict[str, Any] = {
+    "listener_security_protocol_map": "PLAINTEXT:SSL,CONTROLLER:PLAINTEXT",
+    "ssl_keystore_key": NODE.key,
+    "ssl_keystore_certificate_chain": NODE.chain,
+    "ssl_truststore_certificates": AUTHORITY.trusted,
+}
+
+
+def tls_wire(stage: Stage, own: Issued | None = None, node_id: int = 1, trusted: str = AUTHORITY.trusted) -> Wire:
+    settings = TlsSettings(StoreSettings(text=own.key_store if own is not None else ""), StoreSettings(text=trusted))
+    files = StoreFiles(lambda path: b"", lend)
+    context = client_context(settings, read_material(settings, files), files)
+
+    def wrap(connection: Connection, host: str) -> Connection:
+        return TlsConnection(connection, context, Side(host), at_once)
+
+    return Wire(stage.world, stage.runtime, f"n{node_id}", CLIENT_PORT, wrap)
+
+
+def works(wire: Wire) -> bool:
+    return bool(wire.ask(METADATA, METADATA.request(topics=[])).brokers)
+
+
+def principal(stage: Stage, wire: Wire) -> str:
+    """Of a connection that works, as the node has it."""
+    assert works(wire)
+    return stage.server_side().session.principal
+
+
+def put(stage: Stage, path: str, text: str, node_id: int = 1) -> None:
+    """A file on a node's disk, in place of the one before."""
+    directory, name = stage.world.disk(f"n{node_id}").parent(path)
+    directory.change({name: Inode(text.encode())})
