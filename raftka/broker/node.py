@@ -26,7 +26,7 @@ from raftka.broker.exporter.pages import pages_of
 from raftka.broker.handlers.services import Services
 from raftka.broker.logs.care import LogCare
 from raftka.broker.network.access.acl_authorizer import AclAuthorizer
-from raftka.broker.network.access.tls import tell_of
+from raftka.broker.network.access.tls import watch_certificates
 from raftka.broker.network.background_worker import BackgroundWorker
 from raftka.broker.network.connection_quotas import ConnectionQuotas
 from raftka.broker.network.dispatch import Dispatcher
@@ -128,8 +128,7 @@ class Node:
         self.coordinators += [self.groups.runtime, self.transactions.runtime]
         self.services = self.dispatcher.services = self._services()
         if self.settings.between_brokers.uses_tls:
-            tell_of(self.context, self.context.outgoing, "outgoing")
-            self.context.outgoing.current()
+            watch_certificates(self.context, self.context.outgoing, "outgoing")
         for endpoint in self.settings.listeners:
             accept = self.quotas.acceptor(endpoint)
             self.listeners[endpoint.listener] = listen(self.runtime.network, "listeners", endpoint.host, endpoint.port, accept)

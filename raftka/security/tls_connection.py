@@ -68,7 +68,7 @@ class TlsConnection:
         self._established = False
         self._stepping = False  # a step of the handshake will run
         self._ended = False  # the other side sends no more
-        self._over = False  # the handshake or a record was wrong
+        self._over = False  # the handshake or a record was wrong, or all has been sent
         self._closing: str | None = None
 
     @property
@@ -135,6 +135,7 @@ class TlsConnection:
             self._later(self.wake)
         elif self._closing is not None and self._transport is not None:
             encrypted.append(self._goodbye())
+            self._over = True
             self._transport.close(self._closing)
         return encrypted
 

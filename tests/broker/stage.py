@@ -13,6 +13,7 @@ from raftka.broker.replica.partition import Partition
 from raftka.client.connection import Wrap
 from raftka.metadata.configs.settings import NodeSettings
 from raftka.runtime.interfaces import Transport
+from raftka.runtime.simulated.disk import Inode
 from raftka.runtime.simulated.tasks import NodeStopped
 from raftka.runtime.simulated.world import World
 from raftka.wire.frame import decode_response_header, encode_request
@@ -106,8 +107,10 @@ class Wire:
 class Stage:
     """A cluster that is ready: node i on machine `n<i>`, all of them voters. Settings are written with `_` for `.`."""
 
-    def __init__(self, nodes: int = 1, seed: int = 1, *, wait: bool = True, **settings: str) -> None:
+    def __init__(self, nodes: int = 1, seed: int = 1, *, wait: bool = True, files: Mapping[str, str] | None = None, **settings: str) -> None:
+        """`files`: on every node's disk before it starts, by path."""
         self.world = World(seed)
+        self.files = files or {}
         self.size = nodes
         self.settings = settings
         self.nodes: dict[int, Node] = {}
@@ -144,6 +147,8 @@ class Stage:
     def start(self, node_id: int, properties: Mapping[str, str] | None = None, *, disk: str | None = None) -> Node:
         """`properties` take the place of what is planned. `disk`: on that machine's."""
         runtime = self.world.node(f"n{node_id}", disk)
+        for path, text in self.files.items():
+            self.put(path, text, node_id)
         given = self.properties(node_id) | dict(properties or {})
         node = Node(runtime, NodeSettings.from_properties(given), self.logs.setdefault(node_id, io.StringIO()))
         self.nodes[node_id] = node
@@ -159,6 +164,11 @@ class Stage:
             self.refused[node_id] = error
             self.kill(node_id)
             raise NodeStopped from error
+
+    def put(self, path: str, text: str, node_id: int = 1) -> None:
+        """Write a file on a node's disk, in place of the one before."""
+        directory, name = self.world.disk(f"n{node_id}").parent(path)
+        directory.change({name: Inode(text.encode())})
 
     def kill(self, node_id: int, *, power_loss: bool = False) -> None:
         self.world.kill(f"n{node_id}", power_loss=power_loss)

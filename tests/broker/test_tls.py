@@ -2,18 +2,20 @@
 
 from functools import partial
 from operator import contains
+from ssl import PROTOCOL_TLS_SERVER, SSLContext
 
-from raftka.broker.network.access.tls import FAILURES, HANDSHAKES
+from raftka.broker.network.access.tls import DAY_S, FAILURES, HANDSHAKES, WATCH_S, watch_certificates
 from raftka.limits import LOGIN_SECONDS
 from raftka.metadata.configs.settings import NodeSettings
 from raftka.security.client_security import ClientSecurity
+from raftka.security.tls_context import TlsContexts
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.topics import CREATE_TOPICS
 from tests.broker.requests import batch, fetch, fetched, produce, produced
 from tests.broker.sasl import USERS, log_in
 from tests.broker.stage import Stage
-from tests.broker.tls import ALICE, AUTHORITY, NODE, SECURE, STRANGER, principal, put, tls_wire, works
+from tests.broker.tls import ALICE, AUTHORITY, NODE, SECURE, STRANGER, principal, tls_wire, works
 
 BROKER = 4  # the kind of resource
 
@@ -92,26 +94,41 @@ def test_records_of_every_size_come_and_go() -> None:
 
 def test_files_are_read_again_when_they_change() -> None:
     given = SECURE | {"ssl_keystore_key": "", "ssl_keystore_certificate_chain": "", "ssl_keystore_location": "/node.pem"}
-    with Stage(**given, wait=False) as stage:
-        put(stage, "/node.pem", NODE.key_store)
-        stage.wait(stage.nodes[1].ready.is_set)
+    with Stage(**given, files={"/node.pem": NODE.key_store}) as stage:
         before = tls_wire(stage)
         assert works(before)
 
-        put(stage, "/node.pem", AUTHORITY.issue("node", ["another"]).key_store)
+        stage.put("/node.pem", AUTHORITY.issue("node", ["another"]).key_store)
         stage.world.run(stage.world.now + 11)
         assert tls_wire(stage).frame() is None, "the new certificate is not for n1"
-        put(stage, "/node.pem", "nothing of use")
+        stage.put("/node.pem", "nothing of use")
         stage.world.run(stage.world.now + 11)
         assert tls_wire(stage).frame() is None, "the last one that can be used stays"
-        put(stage, "/node.pem", AUTHORITY.issue("node", ["n1"], days=20).key_store)
+        stage.put("/node.pem", AUTHORITY.issue("node", ["n1"]).key_store)
         stage.world.run(stage.world.now + 11)
 
         assert works(tls_wire(stage))
         assert works(before), "connections that are open keep theirs"
-        assert len(stage.events("certificate_loaded")) == 2 * 3, "of the listener and of outgoing connections"
+        for where in ("PLAINTEXT", "outgoing"):
+            assert len([each for each in stage.events("certificate_loaded") if each["listener"] == where]) == 3
         assert len(stage.events("certificate_refused")) >= 1
-        assert stage.events("certificate_expires")[-1]["expires_in_days"] == 19
+
+
+def test_the_end_of_a_certificate_is_announced_once_a_day_from_30_days_before() -> None:
+    class Ending(TlsContexts):
+        def __init__(self, left_days: int) -> None:
+            self.expires_s = context.runtime.clock.wall_ms() // 1000 + left_days * DAY_S + 3600
+
+        def current(self) -> SSLContext:
+            self.on_looked()
+            return SSLContext(PROTOCOL_TLS_SERVER)
+
+    with Stage() as stage:
+        context = stage.nodes[1].context
+        watch_certificates(context, Ending(31), "FAR")
+        watch_certificates(context, Ending(20), "NEAR")
+        stage.world.run(stage.world.now + 3 * WATCH_S)
+        assert [(each["listener"], each["expires_in_days"]) for each in stage.events("certificate_expires")] == [("NEAR", 20)]
 
 
 def test_a_node_does_not_start_with_keys_that_cannot_be_used() -> None:

@@ -5,7 +5,6 @@ from typing import Any
 from raftka.cluster.authority import Authority, Issued
 from raftka.runtime.interfaces import Connection
 from raftka.runtime.real.files import lend
-from raftka.runtime.simulated.disk import Inode
 from raftka.security.tls_connection import Side, TlsConnection, at_once
 from raftka.security.tls_context import StoreFiles, client_context, read_material
 from raftka.security.tls_settings import StoreSettings, TlsSettings
@@ -42,9 +41,3 @@ def principal(stage: Stage, wire: Wire) -> str:
     """Of a connection that works, as the node has it."""
     assert works(wire)
     return stage.server_side().session.principal
-
-
-def put(stage: Stage, path: str, text: str, node_id: int = 1) -> None:
-    """A file on a node's disk, in place of the one before."""
-    directory, name = stage.world.disk(f"n{node_id}").parent(path)
-    directory.change({name: Inode(text.encode())})

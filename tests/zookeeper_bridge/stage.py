@@ -22,7 +22,7 @@ class BridgeStage(Stage):
     def __init__(self, nodes: int = 1, seed: int = 1, *, wait: bool = True, without: Sequence[int] = (), **settings: str) -> None:
         self.edges: dict[int, Edge] = {}
         self.without = without  # nodes that do not have the package
-        super().__init__(nodes, seed, wait=wait, **settings)
+        super().__init__(nodes, seed, wait=wait, files=None, **settings)
 
     def properties(self, node_id: int) -> dict[str, str]:
         return {"zookeeper.bridge.port": str(PORT), "zookeeper.bridge.host": f"n{node_id}", **super().properties(node_id)}

@@ -16,12 +16,13 @@ from raftka.runtime.interfaces import Clock
 from raftka.security.client_security import uses_sasl
 from raftka.security.distinguished_names import apply_rules, parse_rules, subject_of
 from raftka.security.tls_connection import RefusedByName, Side, TlsConnection
-from raftka.security.tls_context import TlsContexts, server_context
+from raftka.security.tls_context import LOOK_S, TlsContexts, server_context
 
 HANDSHAKES, FAILURES = "raftka_tls_handshakes_total", "raftka_failed_tls_handshakes_total"
 TURN_S = 0.005  # CPU time of handshakes in a row, before requests have their turn
 DAY_S = 86400
 WARN_S = 30 * DAY_S  # before a certificate ends
+WATCH_S = LOOK_S + 1.0  # a look at the files, also while nobody connects
 RULES = "ssl.principal.mapping.rules"
 
 
@@ -79,8 +80,7 @@ class ListenerTls:
         self.contexts = TlsContexts(
             lambda: tls_of(context.metadata.settings.values, endpoint.listener, endpoint.security_protocol), server_context, files, clock.now
         )
-        tell_of(context, self.contexts, endpoint.listener)
-        self.contexts.current()
+        watch_certificates(context, self.contexts, endpoint.listener)
 
     def protect(self, connection: ServerConnection) -> TlsConnection:
         if self._names:
@@ -110,8 +110,11 @@ class ListenerTls:
         self._failed(peer=tls.peer, listener=self._listener, reason=reason)
 
 
-def tell_of(context: BrokerContext, contexts: TlsContexts, where: str) -> None:
-    """Tell the log and the metrics of the certificates that hold. `where`: a listener's name, or `outgoing`."""
+def watch_certificates(context: BrokerContext, contexts: TlsContexts, where: str) -> None:
+    """Load the certificates, look at their files now and then, and tell log and metrics of them. `where`: a listener's name, or `outgoing`.
+
+    Raises TlsError when the first ones cannot be used.
+    """
 
     clock = context.runtime.clock
     warned_s = -float(DAY_S)
@@ -133,4 +136,10 @@ def tell_of(context: BrokerContext, contexts: TlsContexts, where: str) -> None:
     def refused(reason: str) -> None:
         context.events.warning("certificate_refused", listener=where, reason=reason)
 
+    def watch() -> None:
+        if not context.stopped:
+            contexts.current()
+            clock.call_at(clock.now() + WATCH_S, watch)
+
     contexts.on_replaced, contexts.on_refused, contexts.on_looked = replaced, refused, looked
+    watch()
