@@ -189,7 +189,7 @@ class Node:
 
     @property
     def controller_port(self) -> int | None:
-        return self.quorum.listener.port if self.quorum.listener is not None else None
+        return self.quorum.listeners[0].port if self.quorum.listeners else None
 
     @property
     def metrics_port(self) -> int | None:

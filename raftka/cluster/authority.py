@@ -47,12 +47,13 @@ class Authority:
         """One file for `ssl.truststore.location`."""
         return _pem(self._certificate)
 
-    def issue(self, subject: str | x509.Name, hosts: Sequence[str] = (), days: float = 825) -> Issued:
-        """`hosts`: names and addresses that the certificate is good for. `days` below zero: it has ended."""
+    def issue(self, subject: str | x509.Name, hosts: Sequence[str] = (), days: float = 825, uris: Sequence[str] = ()) -> Issued:
+        """`hosts`, `uris`: what the certificate is good for. `days` below zero: it has ended."""
         key = self._new_key()
         builder = self._builder(named(subject) if isinstance(subject, str) else subject, key.public_key(), days)
-        if hosts:
-            builder = builder.add_extension(x509.SubjectAlternativeName([_host(each) for each in hosts]), critical=False)
+        names = [*map(_host, hosts), *map(x509.UniformResourceIdentifier, uris)]
+        if names:
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         builder = builder.add_extension(_usage(signs_certificates=False), critical=True)
         text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
         return Issued(text, _pem(self._sign(builder)) + self.trusted)

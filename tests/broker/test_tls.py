@@ -109,6 +109,7 @@ def test_files_are_read_again_when_they_change() -> None:
 
         assert works(tls_wire(stage))
         assert works(before), "connections that are open keep theirs"
+        assert stage.nodes[1].metrics.certificates.keys() == {"PLAINTEXT", "outgoing"}
         for where in ("PLAINTEXT", "outgoing"):
             assert len([each for each in stage.events("certificate_loaded") if each["listener"] == where]) == 3
         assert len(stage.events("certificate_refused")) >= 1

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from raftka.client.connection import Wrap
 from raftka.cluster.authority import Authority, Issued
-from raftka.runtime.interfaces import Connection
 from raftka.runtime.real.files import lend
 from raftka.security.tls_connection import Side, TlsConnection, at_once
 from raftka.security.tls_context import StoreFiles, client_context, read_material
@@ -22,15 +22,16 @@ SECURE: dict[str, Any] = {
 }
 
 
-def tls_wire(stage: Stage, own: Issued | None = None, node_id: int = 1, trusted: str = AUTHORITY.trusted) -> Wire:
+def wrapped(own: Issued | None = None, trusted: str = AUTHORITY.trusted) -> Wrap:
+    """What puts a client's side of TLS around a connection."""
     settings = TlsSettings(StoreSettings(text=own.key_store if own is not None else ""), StoreSettings(text=trusted))
     files = StoreFiles(lambda path: b"", lend)
     context = client_context(settings, read_material(settings, files), files)
+    return lambda connection, host: TlsConnection(connection, context, Side(host), at_once)
 
-    def wrap(connection: Connection, host: str) -> Connection:
-        return TlsConnection(connection, context, Side(host), at_once)
 
-    return Wire(stage.world, stage.runtime, f"n{node_id}", CLIENT_PORT, wrap)
+def tls_wire(stage: Stage, own: Issued | None = None, node_id: int = 1, trusted: str = AUTHORITY.trusted) -> Wire:
+    return Wire(stage.world, stage.runtime, f"n{node_id}", CLIENT_PORT, wrapped(own, trusted))
 
 
 def works(wire: Wire) -> bool:

@@ -24,6 +24,7 @@ from raftka.metadata.configs.topic import TOPIC_SETTINGS
 from raftka.metadata.image import BROKER, CLIENT_METRICS, GROUP, TOPIC, Endpoint, MetadataImage
 from raftka.metadata.records import ConfigSet, Record
 from raftka.properties_file import parse_properties
+from raftka.security.tls_settings import NAMES as TLS_NAMES
 
 BOTH = {
     "node.id": "1",
@@ -140,9 +141,11 @@ def test_limits_of_one_listener() -> None:
 
 
 def test_unused_settings_of_kafka_are_accepted_and_named() -> None:
-    settings = node({"num.io.threads": "8", "ssl.key.password": "x", "listener.name.plaintext.ssl.client.auth": "none", "log.dir": "/c"})
+    settings = node(
+        {"num.io.threads": "8", "ssl.protocol": "x", "listener.name.plaintext.ssl.provider": "y", "log.dir": "/c", "ssl.client.auth": "none"}
+    )
 
-    assert settings.unused == ("num.io.threads", "ssl.key.password", "listener.name.plaintext.ssl.client.auth")
+    assert settings.unused == ("num.io.threads", "ssl.protocol", "listener.name.plaintext.ssl.provider")
 
 
 @pytest.mark.parametrize(
@@ -177,12 +180,13 @@ def test_unused_settings_of_kafka_are_accepted_and_named() -> None:
         ({"listeners": "PLAINTEXT:9092,CONTROLLER://:9093"}, "'PLAINTEXT:9092' is not"),
         ({"listeners": "PLAINTEXT://:70000,CONTROLLER://:9093"}, "'PLAINTEXT://:70000' is not"),
         ({"listeners": "INSIDE://:9092,CONTROLLER://:9093"}, "protocol.map does not have the listener INSIDE"),
-        ({"listeners": "SSL://:9092,CONTROLLER://:9093"}, "SSL is not supported yet"),
+        ({"listener.security.protocol.map": "PLAINTEXT:TLS,CONTROLLER:PLAINTEXT"}, "TLS is not a security protocol"),
         ({"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT"}, "does not have the listener CONTROLLER"),
         ({"listener.security.protocol.map": "PLAINTEXT"}, "NAME:PROTOCOL"),
         ({"listeners": "PLAINTEXT://0.0.0.0:9092,CONTROLLER://:9093"}, "no client can connect to 0.0.0.0"),
         ({"advertised.listeners": "OTHER://h:1"}, "does not have the listener OTHER"),
-        ({"advertised.listeners": "SSL://h:1"}, "SSL is not supported yet"),
+        ({"advertised.listeners": "SSL://h:1"}, "has the listener SSL, which listeners does not have"),
+        ({"ssl.enabled.protocols": "TLSv1.1", "listener.security.protocol.map": "PLAINTEXT:SSL,CONTROLLER:PLAINTEXT"}, "ssl.enabled.protocols"),
         ({"advertised.listeners": "CONTROLLER://h:1"}, "must have a listener of the broker"),
         ({"listener.security.protocol.map": f"{MAP},MORE:PLAINTEXT", "advertised.listeners": "MORE://h:1"}, "MORE, which listeners does not have"),
         ({"inter.broker.listener.name": "OTHER"}, "OTHER, which listener.security.protocol.map does not have"),
@@ -221,6 +225,7 @@ def test_a_setting_counts_as_used_if_code_reads_it() -> None:
     folders = (Path(raftka.__file__).parent, Path(raftka.__file__).parent.parent / "compat")
     source = "".join(path.read_text() for folder in folders for path in folder.rglob("*.py") if not path.as_posix().endswith(tables))
     read = set(re.findall(r'(?:settings|values)(?:\[|\.seconds\(|\.number_at\([a-z._]+, )"([a-z0-9.]+)"', source))
+    read |= set(TLS_NAMES)  # which TlsSettings reads
     by_topics = {synonym for setting in TOPIC_SETTINGS.values() if setting.used for synonym in setting.synonyms}
 
     assert {name for name, setting in BROKER_SETTINGS.items() if setting.used} - by_topics == (read & BROKER_SETTINGS.keys()) - by_topics

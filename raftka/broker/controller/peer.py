@@ -1,6 +1,7 @@
 """One connection between nodes on the controller listener: a greeting, then frames of msgpack. Sans-IO; knows no Raft and no controller.
 
-A stranger (a Kafka client, garbage, a node of another cluster) is closed with one line in the log. Nothing but msgpack is ever decoded.
+Where the listener has SASL, a login comes before the greeting (peer_login.py). A stranger (a Kafka client, garbage, a node of another cluster)
+is closed with one line in the log. Nothing but msgpack is ever decoded.
 """
 
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any
 import msgpack
 
 from raftka.broker.controller.boot_counter import Start, start_of
+from raftka.broker.controller.peer_login import DialingLogin, LoginRefused, PeerLogin
 from raftka.limits import CONTROLLER_FRAME_BYTES, GREETING_BYTES, PEER_OUTPUT_BYTES, REQUEST_BYTES, Limit
 from raftka.runtime.interfaces import Transport
 from raftka.wire.errors import ProtocolError
@@ -30,6 +32,7 @@ class Kind(IntEnum):
     SNAPSHOT = 6  # index, term, whole size, position, piece
     LEADER = 7  # node id or None, term
     PING = 8  # answered with LEADER
+    LOGIN = 9  # magic, and what peer_login.py says: before the greeting, where the listener has SASL
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,9 @@ class Peer:
         *,
         dialed: bool,
         traffic: Traffic,
+        login: PeerLogin | None = None,
     ) -> None:
+        self.certified: frozenset[int] | None = None  # the ids of nodes that the other side's certificate is for; None: it names none
         self.hello: Hello | None = None
         self.transport: Transport | None = None
         self.address = ""  # of the other side
@@ -79,10 +84,12 @@ class Peer:
         self._on_hello = on_hello
         self._on_message = on_message
         self._on_closed = on_closed
+        self._login = login  # None too once it is over
         self._frames = FrameBuffer(GREETING_BYTES.value)
         self._out: list[bytes] = []
         self._out_bytes = 0
         self._over = False
+        self._refused = False  # it has failed to log in
 
     @property
     def node_id(self) -> int:
@@ -112,7 +119,9 @@ class Peer:
     def opened(self, transport: Transport) -> None:
         self.transport = transport
         self.address = transport.peer
-        if self.dialed:
+        if isinstance(self._login, DialingLogin):
+            self.send(Kind.LOGIN, MAGIC, *self._login.first())
+        elif self.dialed:
             self._greet(-1)
 
     def room(self) -> None:
@@ -126,7 +135,7 @@ class Peer:
         self.traffic.received_bytes += len(view)
         try:
             for frame in self._frames.feed(view):
-                if self.transport is None:
+                if self.transport is None or self._refused:
                     return
                 self._frame(frame)
         except (ProtocolError, msgpack.UnpackException, ValueError) as error:
@@ -165,10 +174,41 @@ class Peer:
             raise ProtocolError("no message of ours")
         kind, fields = Kind(message[0]), message[1:]
         self.traffic.received_messages += 1
-        if self.hello is None:
+        if self._login is not None or kind is Kind.LOGIN:
+            self._log_in(kind, fields)
+        elif self.hello is None:
             self._greeted(kind, fields)
         else:
             self._on_message(self, kind, fields)
+
+    def _log_in(self, kind: Kind, fields: list[object]) -> None:
+        login = self._login
+        if login is None:
+            raise ProtocolError("a login where none is due: the controller listener has SASL on one side only")
+        if kind is not Kind.LOGIN or fields[:1] != [MAGIC]:
+            self.send(Kind.LOGIN, MAGIC, None, "the controller listener has SASL")
+            raise ProtocolError("a login was due")
+        try:
+            answer = login.step(fields[1:])
+        except LoginRefused as error:
+            self._refuse_later(login, str(error))
+            return
+        if answer is not None:
+            self.send(Kind.LOGIN, MAGIC, *answer)
+        if login.over:
+            self._login = None
+            if self.dialed:
+                self._greet(-1)
+
+    def _refuse_later(self, login: PeerLogin, reason: str) -> None:
+        """Nothing more is read; passwords are not tried at the network's speed."""
+
+        def refuse() -> None:
+            self.send(Kind.LOGIN, MAGIC, None, reason)
+            self.close(f"refused: {reason}")
+
+        self._refused = True
+        login.later(refuse)
 
     def _greeted(self, kind: Kind, fields: list[object]) -> None:
         if kind is not Kind.HELLO or len(fields) < 5 or fields[0] != MAGIC:
@@ -182,6 +222,8 @@ class Peer:
         mine = self._mine(node_id).cluster_id
         if cluster_id is not None and mine is not None and cluster_id != mine:
             raise ProtocolError(f"node {node_id} belongs to cluster {cluster_id}, this one to {mine}")
+        if self.certified is not None and node_id not in self.certified:
+            raise ProtocolError(f"the certificate is for node {', '.join(map(str, sorted(self.certified)))}, not for node {node_id}")
         self.hello = hello
         self._frames.limit_bytes = CONTROLLER_FRAME_BYTES.value
         self._on_hello(self)

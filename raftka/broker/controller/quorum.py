@@ -12,6 +12,8 @@ from raftka.broker.context import BrokerContext
 from raftka.broker.controller.boot_counter import BootCounter, OlderDisk
 from raftka.broker.controller.controller_host import ControllerHost, Done
 from raftka.broker.controller.peer import Fields, Hello, Kind, Peer, Traffic
+from raftka.broker.controller.peer_login import PeerLogin
+from raftka.broker.controller.peer_security import PeerSecurity
 from raftka.broker.controller.suspects import Suspects
 from raftka.broker.network.listening import listen
 from raftka.limits import CONTROLLER_CONNECTIONS, PEER_OUTPUT_BYTES
@@ -19,11 +21,12 @@ from raftka.log.manager import LogManager
 from raftka.metadata.commands import Command, from_wire, to_wire
 from raftka.metadata.configs.settings import METADATA_DIRECTORY
 from raftka.metadata.extension import Extension
+from raftka.metadata.image import Endpoint
 from raftka.metadata.quorum.journal import Journal
 from raftka.metadata.quorum.raft import RaftCore
 from raftka.metadata.quorum.raft_types import Committed, MalformedMessage, RaftConfig, Snapshot, WrongCluster
 from raftka.metadata.quorum.recovery import check_start
-from raftka.runtime.interfaces import Listener
+from raftka.runtime.interfaces import Connection, Listener
 from raftka.wire.errors import Code, KafkaError, ProtocolError
 
 RECONNECT_S = (0.02, 0.5)
@@ -76,7 +79,8 @@ class Quorum:
         self.host: ControllerHost | None = None
         self.inbound: dict[Peer, None] = {}
         self.traffic = Traffic()
-        self.listener: Listener | None = None
+        self.listeners: list[Listener] = []
+        self._security = PeerSecurity(context)
         self.starts: BootCounter
         self._logs: LogManager
         self._leader: int | None = None  # as a controller told us, when we are none
@@ -105,9 +109,11 @@ class Quorum:
             )
             self.core = RaftCore(self.context.node_id, voters, journal, self.context.runtime.random("raft"), self.clock.now(), config)
             self.host = ControllerHost(self.context, self.core, self.poke, self.transfer, self.extensions)
-            endpoint = settings.controller_listener
-            self.listener = listen(self.context.runtime.network, "listeners", endpoint.host, endpoint.port, self._accept, first=True)
+            for endpoint in settings.controller_listeners:
+                accept = self._acceptor(endpoint)
+                self.listeners.append(listen(self.context.runtime.network, "listeners", endpoint.host, endpoint.port, accept, first=True))
             self.feed_image()
+        self._security.start()
         self.starts = BootCounter(files, self._home(), self.context.incarnation_id, self.context.runtime.random("starts"))
         for link in self.links.values():
             self._dial(link)
@@ -263,8 +269,12 @@ class Quorum:
     # our connections to controllers
 
     def _dial(self, link: Link) -> None:
-        link.peer = Peer(self._hello, self._greeted, self._answered, lambda peer, reason: self._lost(link, reason), dialed=True, traffic=self.traffic)
-        self.context.runtime.network.connect(link.host, link.port, link.peer)
+        def lost(_: Peer, reason: str) -> None:
+            self._lost(link, reason)
+
+        login = self._security.dialing_login()
+        peer = link.peer = Peer(self._hello, self._greeted, self._answered, lost, dialed=True, traffic=self.traffic, login=login)
+        self.context.runtime.network.connect(link.host, link.port, self._security.dial(peer, link.host))
 
     def _hello(self, whom: int) -> Hello:
         settings, cluster_id = self.context.metadata.settings, self.context.metadata.image.cluster_id or self._logs.cluster_id
@@ -373,12 +383,22 @@ class Quorum:
 
     # connections to us
 
-    def _accept(self) -> Peer | None:
+    def _acceptor(self, endpoint: Endpoint) -> Callable[[], Connection | None]:
+        """Raises TlsError."""
+        protect = self._security.acceptor(endpoint)
+
+        def accept() -> Connection | None:
+            peer = self._accept(self._security.accepting_login(endpoint))
+            return peer if peer is None else protect(peer)
+
+        return accept
+
+    def _accept(self, login: PeerLogin | None) -> Peer | None:
         if len(self.inbound) >= CONTROLLER_CONNECTIONS.value:
             self.context.metrics.refused(CONTROLLER_CONNECTIONS)
             self.context.events.warning("controller_connection_refused", reason=f"there are {len(self.inbound)} connections")
             return None
-        peer = Peer(self._hello, self._welcomed, self._asked, self._gone, dialed=False, traffic=self.traffic)
+        peer = Peer(self._hello, self._welcomed, self._asked, self._gone, dialed=False, traffic=self.traffic, login=login)
         self.inbound[peer] = None
         self.clock.call_at(self.clock.now() + HELLO_S, lambda: peer.close("no greeting came") if peer.hello is None else None)
         return peer
@@ -476,5 +496,5 @@ class Quorum:
             await self._handing_over.wait()
 
     def stop(self) -> None:
-        if self.listener is not None:
-            self.listener.close()
+        for listener in self.listeners:
+            listener.close()

@@ -138,6 +138,10 @@ USED: dict[str, tuple[Check | None, str]] = {
     "offsets.topic.segment.bytes": (at_least(1), "Its segments' size."),
     "process.roles": (some_of("broker", "controller"), "What the node is: broker, controller or both."),
     "producer.id.expiration.ms": (at_least(1), "How long an idempotent producer that is silent is remembered."),
+    "raftka.controller.node.certificates": (
+        None,
+        "Whether every certificate at the controller's listeners must name the node that it is for: urn:raftka:node:ID among its alternative names.",
+    ),
     "raftka.group.consumer.busy.interval.ms": (
         at_least(0),
         "Time between heartbeats of a consumer group in which something has just happened; it grows until it is as ever. 0: always as ever.",
@@ -175,6 +179,7 @@ USED: dict[str, tuple[Check | None, str]] = {
         jaas_fault,
         'The users of PLAIN, user_NAME="PASSWORD", and this broker\'s own username and password. With the prefix of a listener and a mechanism.',
     ),
+    "sasl.mechanism.controller.protocol": (None, "The mechanism with which nodes log in at controllers."),
     "sasl.mechanism.inter.broker.protocol": (None, "The mechanism with which brokers log in at each other."),
     "sasl.server.max.receive.size": (
         at_least(1),

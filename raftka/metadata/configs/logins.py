@@ -62,6 +62,25 @@ def check_logins(values: Values, endpoints: Iterable[Endpoint]) -> None:
                 raise SettingError(f'listener {endpoint.listener}: PLAIN needs its users, user_NAME="PASSWORD" in {name}')
 
 
+def check_controllers(values: Values, endpoints: Iterable[Endpoint]) -> None:
+    """Raise SettingError for a controller's listener that could not tell a node from a stranger."""
+    check_logins(values, endpoints)
+    for endpoint in endpoints:
+        name, protocol = endpoint.listener, endpoint.security_protocol
+        if protocol == "SSL" and tls_of(values, name, protocol).client_auth != "required":
+            raise SettingError(f"listener {name}: ssl.client.auth must be required: by their certificates controllers know the nodes of the cluster")
+        if not uses_sasl(protocol):
+            continue
+        own: str = values["sasl.mechanism.controller.protocol"]
+        if own not in mechanisms_of(values, name):
+            raise SettingError(f"listener {name}: sasl.mechanism.controller.protocol is {own}, which sasl.enabled.mechanisms does not have")
+        for mechanism in mechanisms_of(values, name):
+            jaas = jaas_of(values, name, mechanism)
+            if jaas is None or not jaas.users:
+                line = f"listener.name.{name.lower()}.{mechanism.lower()}.sasl.jaas.config"
+                raise SettingError(f'listener {name}: {mechanism} needs the users of nodes, user_NAME="PASSWORD" in {line}')
+
+
 def own_login(values: Values, protocol: str, listener: str, mechanism: str) -> ClientSecurity:
     """How a node connects to others at that listener: username and password of the JAAS line of the listener and the mechanism."""
     if protocol == PLAINTEXT.security_protocol:

@@ -357,6 +357,7 @@ replica.alter.log.dirs.io.max.bytes.per.second long 9223372036854775807 dynamic
 OURS = """
 metrics.partitions boolean true
 metrics.port int -
+raftka.controller.node.certificates boolean false
 raftka.group.consumer.busy.interval.ms int 200
 raftka.group.settle.ms int 50
 raftka.log.flush string fsync

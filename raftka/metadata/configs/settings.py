@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 from raftka.log.config import LogConfig
 from raftka.metadata.configs.broker import BROKER_SETTINGS, DIFFERENCES, Difference
 from raftka.metadata.configs.dynamic import OF_ALL_LISTENERS, OF_LISTENER, OF_ONE_LISTENER, check_addresses
-from raftka.metadata.configs.logins import check_logins, own_login
+from raftka.metadata.configs.logins import check_controllers, check_logins, own_login
 from raftka.metadata.configs.topic import INTERNAL_SEGMENT_BYTES, TOPIC_SETTINGS, UNIT_MS
 from raftka.metadata.configs.values import Setting, SettingError, Values
 from raftka.metadata.image import BROKER, EMPTY, TOPIC, Endpoint, MetadataImage
@@ -44,7 +44,8 @@ class NodeSettings:
     listeners: tuple[Endpoint, ...]  # of the broker
     advertised_listeners: tuple[Endpoint, ...]
     inter_broker_listener: str
-    controller_listener: Endpoint | None  # None: no controller here
+    controller_listeners: tuple[Endpoint, ...]  # empty: no controller here
+    protocols: Mapping[str, str]  # security protocols by listener, also of listeners that only other nodes have
     voters: tuple[Voter, ...]
     log_dirs: tuple[str, ...]
     unused: tuple[str, ...]  # names of Kafka that were given and that nothing here looks at: one warning
@@ -76,9 +77,21 @@ class NodeSettings:
     @property
     def between_brokers(self) -> ClientSecurity:
         """How this node connects to other brokers."""
-        listener = self.inter_broker_listener
-        protocol = next((each.security_protocol for each in self.advertised_listeners if each.listener == listener), PLAINTEXT.security_protocol)
-        return own_login(self.values, protocol, listener, self.values["sasl.mechanism.inter.broker.protocol"])
+        return self._own(self.inter_broker_listener, self.values["sasl.mechanism.inter.broker.protocol"])
+
+    @property
+    def between_controllers(self) -> ClientSecurity:
+        """How this node connects to controllers: at the first of their listeners."""
+        names = self.values["controller.listener.names"] or ("",)
+        return self._own(names[0].upper(), self.values["sasl.mechanism.controller.protocol"])
+
+    def _own(self, listener: str, mechanism: str) -> ClientSecurity:
+        return own_login(self.values, self.protocols.get(listener, PLAINTEXT.security_protocol), listener, mechanism)
+
+    @property
+    def controller_listener(self) -> Endpoint | None:
+        """The first of them; None: no controller here."""
+        return next(iter(self.controller_listeners), None)
 
     @property
     def metadata_directory(self) -> str:
@@ -102,8 +115,8 @@ class NodeSettings:
         """Raises SettingError, a sentence for whoever wrote the file."""
         known = {name: _known(name) for name in properties}
         values = {name: setting.parse(properties.get(name, setting.default)) for name, setting in BROKER_SETTINGS.items()}
-        theirs = tuple(f"{LISTENERS_OWN}{name.lower()}." for name in values["controller.listener.names"] or ())  # with limits of ours
-        unused = tuple(name for name in properties if not known[name] or name.startswith(theirs))
+        limits = {f"{LISTENERS_OWN}{name.lower()}.{limit}" for name in values["controller.listener.names"] or () for limit in OF_ALL_LISTENERS}
+        unused = tuple(name for name in properties if not known[name] or name in limits)  # the controller's listeners have limits of their own
         values |= {setting.name: setting.parse(properties[setting.name]) for setting in _of_listeners(properties)}
         check_addresses(properties)
         node_id = _node_id(values)
@@ -116,6 +129,7 @@ class NodeSettings:
         clients, controllers = _listeners(values, roles, properties, protocols)
         advertised = _advertised(values, clients, controllers, protocols)
         check_logins(values, clients)
+        check_controllers(values, controllers)
         if values["broker.heartbeat.interval.ms"] >= values["broker.session.timeout.ms"]:
             raise SettingError("broker.heartbeat.interval.ms must be less than broker.session.timeout.ms")
         return cls(
@@ -126,7 +140,8 @@ class NodeSettings:
             listeners=clients,
             advertised_listeners=advertised,
             inter_broker_listener=_inter_broker(values, advertised, protocols),
-            controller_listener=controllers[0] if controllers else None,
+            controller_listeners=controllers,
+            protocols=protocols,
             voters=voters,
             log_dirs=values["log.dirs"] or values["log.dir"],
             unused=unused,

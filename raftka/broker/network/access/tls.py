@@ -12,7 +12,7 @@ from raftka.broker.telemetry.event_log import BoundedRate
 from raftka.limits import LOGIN_SECONDS
 from raftka.metadata.configs.logins import tls_of
 from raftka.metadata.image import Endpoint
-from raftka.runtime.interfaces import Clock
+from raftka.runtime.interfaces import Clock, Connection
 from raftka.security.client_security import uses_sasl
 from raftka.security.distinguished_names import apply_rules, parse_rules, subject_of
 from raftka.security.tls_connection import RefusedByName, Side, TlsConnection
@@ -87,15 +87,23 @@ class ListenerTls:
             connection.gate = HandshakeGate(self._context.runtime.clock)
 
         def established(tls: TlsConnection) -> None:
-            self._context.metrics.count(HANDSHAKES)
             if self._names:
-                connection.session.principal = f"User:{self._name(tls.certificate)}"
+                connection.session.principal = f"User:{self.name(tls.certificate)}"
                 connection.gate = None
 
-        return TlsConnection(connection, self.contexts.current(), Side(None, established, self._tell, self._handshakes.add), self._context.later)
+        return self.wrap(connection, established)
 
-    def _name(self, certificate: bytes | None) -> str:
-        """Raises RefusedByName."""
+    def wrap(self, connection: Connection, established: Callable[[TlsConnection], None]) -> TlsConnection:
+        """`established`: the handshake is over; it may raise RefusedByName."""
+
+        def counted(tls: TlsConnection) -> None:
+            self._context.metrics.count(HANDSHAKES)
+            established(tls)
+
+        return TlsConnection(connection, self.contexts.current(), Side(None, counted, self._tell, self._handshakes.add), self._context.later)
+
+    def name(self, certificate: bytes | None) -> str:
+        """The user's, by the rules of the listener. Raises RefusedByName."""
         if certificate is None:
             return "ANONYMOUS"
         settings = self._context.metadata.settings

@@ -1,0 +1,74 @@
+"""A login by SASL between nodes, before their greeting: what each side sends and expects. Sans-IO; knows no connection.
+
+The side that dials sends a mechanism's name and its token, the other side answers with a token or with the reason why it refuses. Users and
+passwords are those of the controller listener's JAAS line, for PLAIN and SCRAM alike: the metadata, where the users of clients are, is not
+there yet when controllers meet.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from raftka.security.mechanism import AuthenticationFailed, ClientMechanism, ServerMechanism
+from raftka.wire.errors import ProtocolError
+
+Later = Callable[[Callable[[], None]], object]  # after the time for which failures are held back
+Start = Callable[[str], ServerMechanism | None]  # a login with the mechanism of that name; None: it is not enabled
+
+
+class LoginRefused(ProtocolError):
+    """The text is for the other node."""
+
+
+class PeerLogin(Protocol):
+    over: bool  # the other side is known
+    later: Later
+
+    def step(self, fields: list[object]) -> tuple[object, ...] | None:
+        """Take the fields of the other side's message and return those of the next one; None: there is none. Raises ProtocolError."""
+
+
+class DialingLogin:
+    def __init__(self, mechanism: ClientMechanism) -> None:
+        self.over = False
+        self.later: Later = lambda refuse: refuse()
+        self._mechanism = mechanism
+
+    def first(self) -> tuple[object, ...]:
+        return self._mechanism.name, self._mechanism.first()
+
+    def step(self, fields: list[object]) -> tuple[object, ...] | None:
+        token, refused = [*fields, None, None][:2]
+        if refused is not None:
+            raise ProtocolError(f"the controller does not let this node in: {refused}")
+        if not isinstance(token, bytes):
+            raise ProtocolError("a login without a token")
+        try:
+            answer = self._mechanism.step(token)
+        except AuthenticationFailed as error:
+            raise ProtocolError(f"the login at the controller failed: {error}") from None
+        self.over = answer is None
+        return None if answer is None else (self._mechanism.name, answer)
+
+
+class AcceptingLogin:
+    def __init__(self, start: Start, later: Later) -> None:
+        self.over = False
+        self.later = later
+        self._start = start
+        self._mechanism: ServerMechanism | None = None
+
+    def step(self, fields: list[object]) -> tuple[object, ...]:
+        """Raises LoginRefused too."""
+        name, token = [*fields, None, None][:2]
+        if not isinstance(name, str) or not isinstance(token, bytes):
+            raise ProtocolError("a login without mechanism and token")
+        if self._mechanism is None:
+            self._mechanism = self._start(name)
+        if self._mechanism is None or self._mechanism.name != name:
+            raise LoginRefused("its mechanism is not enabled here")
+        try:
+            answer = self._mechanism.step(token)
+        except AuthenticationFailed:
+            raise LoginRefused(f"invalid credentials with {name}") from None
+        self.over = self._mechanism.user is not None
+        return answer, None
