@@ -47,15 +47,16 @@ def cluster() -> None:
 @click.option(
     "--bridge-port", type=click.IntRange(0, 65535), help="Node i speaks ZooKeeper's protocol on BRIDGE_PORT+i-1; 0 picks free ports. Off by default."
 )
+@click.option("--secure", is_flag=True, help="TLS, client certificates and ACLs; keys and ready files for clients are in DATA/security/.")
 @click.option("--in-process", is_flag=True, help="All nodes in this process: starts faster, dies together.")
-def cluster_start(nodes: int, data: Path, base_port: int, settings: dict[str, str], bridge_port: int | None, in_process: bool) -> None:
+def cluster_start(nodes: int, data: Path, base_port: int, settings: dict[str, str], bridge_port: int | None, secure: bool, in_process: bool) -> None:
     """Start nodes 1 to N and print bootstrap.servers=... when all are ready.
 
     What dies is not started again: `raftka broker start DATA/node-i/server.properties` does that. Ends with SIGTERM or Ctrl-C.
     """
     from raftka.cluster.start import start_in_process, start_processes
 
-    raise SystemExit((start_in_process if in_process else start_processes)(nodes, data, base_port, settings, bridge_port))
+    raise SystemExit((start_in_process if in_process else start_processes)(nodes, data, base_port, settings, bridge_port, secure))
 
 
 @cluster.command("describe")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from raftka.client.blocking.client import Client
 from raftka.client.blocking.connection import Connection
 from raftka.client.connection import Address
+from raftka.security.client_security import PLAINTEXT, ClientSecurity
 from raftka.wire.messages.cluster import DESCRIBE_CLUSTER
 from raftka.wire.messages.metadata import METADATA, MetadataResponse
 from raftka.wire.schema import Api, Req, Resp
@@ -59,9 +60,9 @@ def call(address: Address, api: Api[Req, Resp], request: Req, *, timeout: float 
         connection.close()
 
 
-def wait_for_brokers(addresses: Sequence[Address], count: int, deadline: float) -> bool:
+def wait_for_brokers(addresses: Sequence[Address], count: int, deadline: float, security: ClientSecurity = PLAINTEXT) -> bool:
     """Until each of them lists so many brokers as alive; False when that was not so at `deadline` (of time.monotonic)."""
-    with Client(addresses, answer_s=TIMEOUT_SECONDS) as client:
+    with Client(addresses, answer_s=TIMEOUT_SECONDS, security=security) as client:
         for address in addresses:
             while _brokers_listed_by(client, address) < count:
                 if time.monotonic() > deadline:

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
+from typing import Self
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import NameOID
 
 DAY = timedelta(days=1)
@@ -42,6 +43,23 @@ class Authority:
         builder = builder.add_extension(_usage(signs_certificates=True), critical=True)
         self._certificate = self._sign(builder)
 
+    @classmethod
+    def restore(cls, key: str, certificate: str) -> Self:
+        """One that was made before, of its PEM texts. Raises ValueError."""
+        authority = cls.__new__(cls)
+        found = load_pem_private_key(key.encode(), None)
+        if not isinstance(found, ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey):
+            raise ValueError("the authority's key is none that raftka makes")
+        authority._key, authority._edwards = found, isinstance(found, ed25519.Ed25519PrivateKey)
+        authority._certificate = x509.load_pem_x509_certificate(certificate.encode())
+        authority._name = authority._certificate.subject
+        return authority
+
+    @property
+    def key(self) -> str:
+        """PEM: the secret with which new certificates are signed."""
+        return _text(self._key)
+
     @property
     def trusted(self) -> str:
         """One file for `ssl.truststore.location`."""
@@ -55,8 +73,7 @@ class Authority:
         if names:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         builder = builder.add_extension(_usage(signs_certificates=False), critical=True)
-        text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
-        return Issued(text, _pem(self._sign(builder)) + self.trusted)
+        return Issued(_text(key), _pem(self._sign(builder)) + self.trusted)
 
     def _new_key(self) -> Key:
         return ed25519.Ed25519PrivateKey.generate() if self._edwards else ec.generate_private_key(ec.SECP256R1())
@@ -89,6 +106,10 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
         encipher_only=False,
         decipher_only=False,
     )
+
+
+def _text(key: Key) -> str:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
 
 def _host(name: str) -> x509.GeneralName:

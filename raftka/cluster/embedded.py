@@ -16,6 +16,7 @@ from raftka.broker.node import Node
 from raftka.cluster.edges import Edge, close_edges, open_edges
 from raftka.cluster.plan import HOST, NodePlan, bridge_ports_from, metrics_ports_from, plan_cluster, ports_from
 from raftka.cluster.ports import HeldPorts
+from raftka.cluster.security import ClusterSecurity
 from raftka.metadata.configs.settings import NodeSettings
 from raftka.runtime.real.runtime import NodeFailed, RealRuntime, open_runtime
 
@@ -175,10 +176,12 @@ async def launch(
     properties: Mapping[str, str] | None = None,
     metrics: bool = False,
     bridge_port: int | None = None,
+    security: ClusterSecurity | None = None,
     **settings: object,
 ) -> AsyncIterator[Cluster]:
     """A cluster that is ready. Base port 0 picks free ports; without `data` everything lies in a temporary folder that goes with it. With `metrics`
     each node has a port for scrapes. `bridge_port`: where the first node speaks ZooKeeper's protocol, the others follow; 0 picks free ones.
+    `security`: keys with which the cluster is secured.
 
     Settings are Kafka's, with underscores for dots (`num_partitions=3`) or as they are in `properties`. Raises OSError, PlanError (a ValueError),
     and NodeFailed when a node does not come up.
@@ -191,7 +194,7 @@ async def launch(
     ):
         bridge_ports = bridges.numbers or (bridge_ports_from(bridge_port, nodes) if bridge_port else ())
         ports, scraped = (ports_from(base_port, nodes), metrics_ports_from(base_port, nodes)) if base_port else held.triples()
-        plans = plan_cluster(Path(data or folder), ports, given, scraped if metrics else (), bridge_ports)
+        plans = plan_cluster(Path(data or folder), ports, given, scraped if metrics else (), bridge_ports, security)
         for plan in plans:
             plan.write()
         async with _unwrapped(), trio.open_nursery() as nursery:

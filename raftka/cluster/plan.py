@@ -5,10 +5,12 @@ DIR/node-i/. With a bridge port that of node i is bridge_port + i - 1.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from raftka.cluster import properties
+from raftka.cluster.security import LISTENER, ClusterSecurity
+from raftka.security.client_security import PLAINTEXT, ClientSecurity
 
 HOST = "127.0.0.1"
 CONTROLLER_PORTS = 100  # so many above the brokers' ports, and so many nodes at most
@@ -31,6 +33,7 @@ class NodePlan:
     properties: Mapping[str, str]
     metrics_port: int | None = None
     bridge_port: int | None = None
+    admin: ClientSecurity = PLAINTEXT  # how an administrator connects to it
 
     @property
     def address(self) -> str:
@@ -79,8 +82,9 @@ def plan_cluster(
     settings: Mapping[str, str] | None = None,
     metrics_ports: Sequence[int] = (),
     bridge_ports: Sequence[int] = (),
+    security: ClusterSecurity | None = None,
 ) -> list[NodePlan]:
-    """One node for each pair of ports. `settings` are added to every node's properties, and win over what is planned for metrics."""
+    """One node for each pair of ports. `settings` are added to every node's properties, and win over what is planned for metrics and security."""
     nodes, settings = len(ports), settings or {}
     if not 1 <= nodes <= CONTROLLER_PORTS:
         raise PlanError(f"a cluster here has 1 to {CONTROLLER_PORTS} nodes, not {nodes}")
@@ -91,10 +95,11 @@ def plan_cluster(
     voters = ",".join(f"{i}@{HOST}:{controller}" for i, (_, controller) in enumerate(ports, 1))
     metrics = [None] * nodes if "metrics.port" in settings or not metrics_ports else metrics_ports
     bridges: Sequence[int | None] = bridge_ports or [None] * nodes
-    return [
-        _plan_node(i, data.absolute() / f"node-{i}", pair, voters, nodes, settings, scraped, bridge)
-        for i, (pair, scraped, bridge) in enumerate(zip(ports, metrics, bridges, strict=True), 1)
-    ]
+    plans = []
+    for i, (pair, scraped, bridge) in enumerate(zip(ports, metrics, bridges, strict=True), 1):
+        plan = _plan_node(i, data.absolute() / f"node-{i}", pair, voters, nodes, settings, scraped, bridge)
+        plans.append(plan if security is None else _secured(plan, security, nodes, settings))
+    return plans
 
 
 def _plan_node(
@@ -129,6 +134,12 @@ def _plan_node(
     if bridge_port is not None:
         defaults["zookeeper.bridge.port"] = str(bridge_port)
     return NodePlan(node_id, directory, broker_port, controller_port, {**defaults, **settings}, metrics_port, bridge_port)
+
+
+def _secured(plan: NodePlan, security: ClusterSecurity, nodes: int, settings: Mapping[str, str]) -> NodePlan:
+    listeners = {name: plan.properties[name].replace("PLAINTEXT://", f"{LISTENER}://") for name in ("listeners", "advertised.listeners")}
+    changed = {**plan.properties, **listeners, **security.settings_of(plan.node_id, nodes), **settings}
+    return replace(plan, properties=changed, admin=security.admin.security)
 
 
 def _existing_nodes(data: Path) -> int:

@@ -20,6 +20,7 @@ from raftka.cluster.ask import wait_for_brokers
 from raftka.cluster.notices import VARIABLE, Notices
 from raftka.cluster.plan import NodePlan, plan_cluster
 from raftka.cluster.ports import HeldPorts
+from raftka.cluster.security import ClusterSecurity
 
 READY_SECONDS = 30.0
 STOP_SECONDS = 20.0  # a controlled shutdown moves leaderships first; then SIGKILL
@@ -159,7 +160,8 @@ class Processes:
                     node = self.nodes[event.node_id]
                     raise ClusterFailed(f"node {event.node_id} {how(event.exit_code)}; its log ends with\n{node.end_of_log()}")
         alive = [address for node, address in zip(self.nodes.values(), self.addresses, strict=True) if node.alive]
-        if not wait_for_brokers(alive, len(alive), deadline):  # a node knows of itself before the others know of it
+        admin = next(iter(self.nodes.values())).plan.admin
+        if not wait_for_brokers(alive, len(alive), deadline, admin):  # a node knows of itself before the others know of it
             raise ClusterFailed(f"after {timeout:g} s not every broker knows all the others")
         return True
 
@@ -205,10 +207,17 @@ def how(exit_code: int) -> str:
 
 
 @contextmanager
-def running(nodes: int = 3, settings: Mapping[str, str] | None = None, data: Path | None = None, *, bridge: bool = False) -> Iterator[Processes]:
+def running(
+    nodes: int = 3,
+    settings: Mapping[str, str] | None = None,
+    data: Path | None = None,
+    *,
+    bridge: bool = False,
+    security: ClusterSecurity | None = None,
+) -> Iterator[Processes]:
     """A cluster that is ready, on free ports, in a folder of its own unless `data` is given; at the end it is killed."""
     with TemporaryDirectory(prefix="raftka-") as folder, HeldPorts(2 * nodes) as ports, HeldPorts(nodes if bridge else 0) as bridges:
-        cluster = Processes(plan_cluster(data or Path(folder), ports.pairs(), settings, bridge_ports=bridges.numbers))
+        cluster = Processes(plan_cluster(data or Path(folder), ports.pairs(), settings, bridge_ports=bridges.numbers, security=security))
         try:
             cluster.start_all()
             cluster.wait_ready()

@@ -11,13 +11,17 @@ from pathlib import Path
 from raftka.cluster.plan import HOST, NodePlan, bridge_ports_from, metrics_ports_from, plan_cluster, ports_from
 from raftka.cluster.ports import HeldPorts, check_free
 from raftka.cluster.processes import ClusterFailed, Processes, how
+from raftka.cluster.security import ADMIN, CLIENT, ClusterSecurity
+
+FOLDER = "security"  # of keys and client files, beside the nodes
 
 
-def start_processes(nodes: int, data: Path, base_port: int, settings: Mapping[str, str], bridge_port: int | None = None) -> int:
+def start_processes(nodes: int, data: Path, base_port: int, settings: Mapping[str, str], bridge_port: int | None = None, secure: bool = False) -> int:
     """Returns the exit code."""
     with HeldPorts(0 if base_port else 3 * nodes) as held, HeldPorts(nodes if bridge_port == 0 else 0) as bridges, _signals() as signals:
         try:
-            plans = _plan(nodes, data, base_port, held, settings, bridge_port, bridges)
+            security = ClusterSecurity(data / FOLDER) if secure else None
+            plans = _plan(nodes, data, base_port, held, settings, bridge_port, bridges, security)
             cluster = Processes(plans)
         except (ValueError, OSError) as error:
             return _complain(str(error))
@@ -26,6 +30,7 @@ def start_processes(nodes: int, data: Path, base_port: int, settings: Mapping[st
             cluster.start_all()
             if cluster.wait_ready():
                 _say_where(cluster.bootstrap_servers, plans)
+                _say_how(cluster.bootstrap_servers, security)
                 return _watch(cluster)
             cluster.stop()
             return 0
@@ -43,6 +48,21 @@ def _say_where(bootstrap_servers: str, plans: list[NodePlan]) -> None:
         print(f"zookeeper.connect={','.join(bridges)}", flush=True)
 
 
+def _say_how(bootstrap_servers: str, security: ClusterSecurity | None) -> None:
+    """Write and name the files of clients."""
+    if security is None:
+        return
+    for files in (security.admin, security.issue(CLIENT)):
+        for family, path in files.write(bootstrap_servers):
+            print(f"{files.user}: {path}  # {family}", flush=True)
+    admin = security.folder / f"{ADMIN}.properties"
+    print(f"The user {ADMIN} may do everything, {CLIENT} only what ACLs allow, for instance all with topics:", flush=True)
+    print(
+        f"raftka acls create --bootstrap-server {bootstrap_servers} --command-config {admin} --principal User:{CLIENT} --operation all --topic '*'",
+        flush=True,
+    )
+
+
 def _watch(cluster: Processes) -> int:
     while any(node.alive for node in cluster.nodes.values()):
         for event in cluster.poll():
@@ -55,7 +75,9 @@ def _watch(cluster: Processes) -> int:
     return _complain("no node is left")
 
 
-def start_in_process(nodes: int, data: Path, base_port: int, settings: Mapping[str, str], bridge_port: int | None = None) -> int:
+def start_in_process(
+    nodes: int, data: Path, base_port: int, settings: Mapping[str, str], bridge_port: int | None = None, secure: bool = False
+) -> int:
     """The same with all nodes here. Returns the exit code."""
     import trio
 
@@ -66,10 +88,14 @@ def start_in_process(nodes: int, data: Path, base_port: int, settings: Mapping[s
     async def run() -> None:
         check_free(nodes, base_port, bridge_port, metrics="metrics.port" not in settings)
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-            async with launch(nodes, data=data, base_port=base_port, properties=settings, metrics=True, bridge_port=bridge_port) as cluster:
+            security = ClusterSecurity(data / FOLDER) if secure else None
+            async with launch(
+                nodes, data=data, base_port=base_port, properties=settings, metrics=True, bridge_port=bridge_port, security=security
+            ) as cluster:
                 for node in cluster.nodes.values():
                     node.plan.pid_file.write_text(f"{os.getpid()}\n", encoding="ascii")
                 _say_where(cluster.bootstrap_servers, [node.plan for node in cluster.nodes.values()])
+                _say_how(cluster.bootstrap_servers, security)
                 await anext(signals)
 
     try:
@@ -83,14 +109,21 @@ def start_in_process(nodes: int, data: Path, base_port: int, settings: Mapping[s
 
 
 def _plan(
-    nodes: int, data: Path, base_port: int, held: HeldPorts, settings: Mapping[str, str], bridge_port: int | None, bridges: HeldPorts
+    nodes: int,
+    data: Path,
+    base_port: int,
+    held: HeldPorts,
+    settings: Mapping[str, str],
+    bridge_port: int | None,
+    bridges: HeldPorts,
+    security: ClusterSecurity | None = None,
 ) -> list[NodePlan]:
     """Check settings, and the ports that the user has asked for, before anything is started: each mistake is told once, not by every node."""
     from raftka.metadata.configs.settings import NodeSettings
 
     ports, metrics = (ports_from(base_port, nodes), metrics_ports_from(base_port, nodes)) if base_port else held.triples()
     bridge_ports = bridges.numbers or (bridge_ports_from(bridge_port, nodes) if bridge_port else ())
-    plans = plan_cluster(data, ports, settings, metrics, bridge_ports)
+    plans = plan_cluster(data, ports, settings, metrics, bridge_ports, security)
     NodeSettings.from_properties(dict(plans[0].properties))
     check_free(nodes, base_port, bridge_port, metrics="metrics.port" not in settings)
     return plans

@@ -42,6 +42,7 @@ class TlsConnection:
         "_come",
         "_ended",
         "_established",
+        "_goodbye_came",
         "_in",
         "_later",
         "_out",
@@ -67,7 +68,8 @@ class TlsConnection:
         self._come = 0  # bytes, during the handshake
         self._established = False
         self._stepping = False  # a step of the handshake will run
-        self._ended = False  # the other side sends no more
+        self._goodbye_came = False  # TLS's own end of what the other side sends
+        self._ended = False  # the other side sends no more, and the inner connection knows
         self._over = False  # the handshake or a record was wrong, or all has been sent
         self._closing: str | None = None
 
@@ -93,9 +95,8 @@ class TlsConnection:
         if self._over:
             return
         if not view:
-            self._ended = True
             if self._established:
-                self.inner.receive(view)
+                self._end()
             elif self._transport is not None:
                 self._transport.close("the other side has closed the connection during the TLS handshake")
             return
@@ -211,6 +212,12 @@ class TlsConnection:
             self._transport.wake()
             self._transport.close(f"TLS: {reason}")
 
+    def _end(self) -> None:
+        """The other side sends no more: it has said so, or closed its side; some clients wait until we have said so too."""
+        if not self._ended and not self._over:
+            self._ended = True
+            self.inner.receive(memoryview(b""))
+
     # bytes
 
     def _decrypt(self) -> None:
@@ -225,6 +232,8 @@ class TlsConnection:
             filled, more = self._fill(room)
             if filled:
                 self.inner.receive(room[:filled])
+        if self._goodbye_came:
+            self._end()
         if self._out.pending:
             self.wake()
 
@@ -235,9 +244,13 @@ class TlsConnection:
             while filled < size:
                 count: int = self._tls.read(size - filled, room[filled:])  # type: ignore[assignment]  # typeshed knows one form only
                 if not count:
+                    self._goodbye_came = True
                     return filled, False
                 filled += count
-        except (SSLWantReadError, SSLZeroReturnError):
+        except SSLWantReadError:
+            return filled, False
+        except SSLZeroReturnError:
+            self._goodbye_came = True
             return filled, False
         except SSLError as error:
             self._fail(_reason(error))

@@ -10,6 +10,8 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import Future
 from math import inf
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import trio
@@ -18,6 +20,7 @@ from raftka.broker.node import Node
 from raftka.broker.replica.partition import Partition
 from raftka.cluster.embedded import Cluster as Embedded
 from raftka.cluster.embedded import EmbeddedNode, launch
+from raftka.cluster.security import ClientFiles, ClusterSecurity
 from raftka.metadata.commands import Command, CreateTopics, DeleteTopics, DoomedTopic, NewTopic
 from raftka.testing.faults import Fault, Faults, api_key, error_code
 from raftka.testing.views import GroupView, StoredRecord, committed_records, group_view
@@ -36,11 +39,16 @@ QUICK = {  # what keeps tests waiting, and nothing else
 class Cluster:
     """`settings` are Kafka's names with underscores for dots (`num_partitions=3`), or as they are in `properties`."""
 
-    def __init__(self, nodes: int = 1, *, properties: Mapping[str, str] | None = None, bridge: bool = False, **settings: object) -> None:
-        """`bridge`: each node speaks ZooKeeper's protocol too, at `zookeeper_connect`."""
+    def __init__(
+        self, nodes: int = 1, *, properties: Mapping[str, str] | None = None, bridge: bool = False, security: bool = False, **settings: object
+    ) -> None:
+        """`bridge`: each node speaks ZooKeeper's protocol too, at `zookeeper_connect`. `security`: TLS with certificates on all listeners, and
+        ACLs; `client_files` has what clients need."""
         self._size = nodes
         self._bridge_port = 0 if bridge else None
         self._properties = {**QUICK, **(properties or {}), **{name.replace("_", "."): str(value) for name, value in settings.items()}}
+        self._keys = TemporaryDirectory(prefix="raftka-keys-") if security else None
+        self._security = ClusterSecurity(Path(self._keys.name)) if self._keys is not None else None
         self._thread: threading.Thread | None = None
         self._started: Future[None] = Future()
         self._embedded: Embedded
@@ -68,6 +76,8 @@ class Cluster:
             except trio.RunFinishedError:
                 pass
             thread.join()
+        if self._keys is not None:
+            self._keys.cleanup()
 
     def __enter__(self) -> "Cluster":
         return self.start()
@@ -85,7 +95,7 @@ class Cluster:
 
     async def _serve(self) -> None:
         async with (
-            launch(self._size, properties=self._properties, bridge_port=self._bridge_port) as self._embedded,
+            launch(self._size, properties=self._properties, bridge_port=self._bridge_port, security=self._security) as self._embedded,
             trio.open_nursery() as self._nursery,
         ):
             self._token = trio.lowlevel.current_trio_token()
@@ -99,6 +109,20 @@ class Cluster:
     def bootstrap_servers(self) -> str:
         """As every client takes it: host:port,host:port."""
         return self._embedded.bootstrap_servers
+
+    def client_files(self, user: str = "admin", days: float = 825) -> ClientFiles:
+        """Key and certificate of a user of a secured cluster, and the options of each family of clients; `admin` may do everything, others what ACLs
+        allow. `days` below zero: the certificate has ended. Raises ValueError when the cluster is not secured."""
+        return self._secured().issue(user, days)
+
+    def renew_certificate(self, node_id: int) -> None:
+        """Give a node of a secured cluster a new certificate; it takes it within seconds, without a restart. Raises ValueError as `client_files`."""
+        self._secured().issue_node(node_id)
+
+    def _secured(self) -> ClusterSecurity:
+        if self._security is None:
+            raise ValueError("the cluster is not secured: Cluster(security=True)")
+        return self._security
 
     @property
     def zookeeper_connect(self) -> str:
@@ -190,8 +214,9 @@ class Cluster:
 
     def group(self, group_id: str) -> GroupView:
         """As its coordinator has it. Raises KafkaError while it has none."""
-        host, _, port = self._serving()[0].plan.address.rpartition(":")
-        return group_view((host, int(port)), group_id)
+        plan = self._serving()[0].plan
+        host, _, port = plan.address.rpartition(":")
+        return group_view((host, int(port)), group_id, plan.admin)
 
     def wait_for(self, condition: Callable[[], T], timeout_s: float = WAIT_SECONDS) -> T:
         """Until it is true; what it returned then. A KafkaError is not true yet. Raises TimeoutError, with the last thing it returned or raised."""

@@ -8,6 +8,7 @@ from raftka.broker.replica.partition import Partition
 from raftka.client.blocking.client import ONE_KEY, Client, check
 from raftka.client.connection import Address
 from raftka.coordinator.protocol import read_assignment
+from raftka.security.client_security import PLAINTEXT, ClientSecurity
 from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_DESCRIBE, MemberTopicPartitions
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.groups import DESCRIBE_GROUPS
@@ -62,9 +63,9 @@ def committed_records(partition: Partition) -> Iterator[StoredRecord]:
                         yield StoredRecord(partition.index, record.offset, record.timestamp, record.key, record.value, tuple(record.headers))
 
 
-def group_view(address: Address, group_id: str) -> GroupView:
+def group_view(address: Address, group_id: str, security: ClientSecurity = PLAINTEXT) -> GroupView:
     """Asked of its coordinator. Raises KafkaError while there is none, and OSError."""
-    with Client([address], answer_s=ANSWER_S) as client:
+    with Client([address], answer_s=ANSWER_S, security=security) as client:
         found = client.ask_at(address, FIND_COORDINATOR, FIND_COORDINATOR.request(key=group_id, key_type=0), ONE_KEY)
         check(found.error_code)
         at = (found.host, found.port)

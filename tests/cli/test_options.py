@@ -27,11 +27,11 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
 
 
 def test_cluster_start_takes_its_options(started: list[tuple[object, ...]]) -> None:
-    arguments = "cluster start --nodes 5 --data /d --base-port 0 --bridge-port 2181 --set a.b=c=d --set x= "
+    arguments = "cluster start --nodes 5 --data /d --base-port 0 --bridge-port 2181 --secure --set a.b=c=d --set x= "
 
     assert CliRunner().invoke(root, arguments.split()).exit_code == 0
     assert CliRunner().invoke(root, ["cluster", "start", "--data", "d", "--in-process"]).exit_code == 0
-    assert started == [("processes", 5, Path("/d"), 0, {"a.b": "c=d", "x": ""}, 2181), ("here", 3, Path("d"), 9092, {}, None)]
+    assert started == [("processes", 5, Path("/d"), 0, {"a.b": "c=d", "x": ""}, 2181, True), ("here", 3, Path("d"), 9092, {}, None, False)]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import gc
 import socket
+import ssl
 from collections.abc import Callable, Iterator
 from weakref import WeakSet
 
@@ -90,4 +91,4 @@ def forgotten_sockets() -> Iterator[None]:
 
 
 def _sockets() -> list[socket.socket]:
-    return [thing for thing in gc.get_objects() if type(thing) is socket.socket]
+    return [thing for thing in gc.get_objects() if type(thing) in {socket.socket, ssl.SSLSocket}]

@@ -2,12 +2,22 @@
 // It can consume only as a member of a group. One `send` is for one key here: with several partitions in it, kafkajs 2.2.4 resolves without sending
 // those whose leader died to a new leader that had answered already for others (sendMessages.js asks whether a broker has answered, not a partition).
 'use strict'
+const fs = require('fs')
 const readline = require('readline')
 const { Kafka, ConfigResourceTypes, logLevel } = require('kafkajs')
 
 const [command, brokers, topic] = process.argv.slice(2)
-const kafka = new Kafka({ brokers: brokers.split(','), logLevel: logLevel.ERROR, retry: { retries: 50, initialRetryTime: 50, maxRetryTime: 500 } })
+const retry = { retries: 50, initialRetryTime: 50, maxRetryTime: 500 }
+const kafka = new Kafka({ brokers: brokers.split(','), logLevel: logLevel.ERROR, retry, ...security(JSON.parse(process.env.CLIENT_SECURITY || '{}')) })
 const BATCH = 40
+
+// Names of PEM files, and a login: what tests say to all clients that are programs.
+function security({ ca, certificate, key, mechanism, username, password }) {
+  if (!ca) return {}
+  const ssl = { ca: [fs.readFileSync(ca)] }
+  if (key) Object.assign(ssl, { cert: fs.readFileSync(certificate), key: fs.readFileSync(key) })
+  return mechanism ? { ssl, sasl: { mechanism: mechanism.toLowerCase(), username, password } } : { ssl }
+}
 
 async function produce() {
   const producer = kafka.producer({ idempotent: true, maxInFlightRequests: 1 })

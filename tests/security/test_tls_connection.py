@@ -191,6 +191,22 @@ def test_a_closing_end_sends_all_it_has_before() -> None:
     assert len(both.client.inner.come) == 3 * TURN_BYTES
 
 
+def test_goodbye_of_the_other_end_is_the_end_of_what_it_sends() -> None:
+    """Some clients wait for ours before they close."""
+    both = pair()
+    both.client.inner.transport.close("done")
+    both.run()
+    assert both.server.inner.ended
+    assert both.server.closing is None
+
+    both.server.inner.send(b"an answer that was under way")
+    both.server.inner.transport.close("closed by the other side")
+    both.run()
+
+    assert both.server.closing == "closed by the other side"
+    assert both.client.inner.come == b"", "the client has closed"
+
+
 @pytest.mark.parametrize(
     ("server", "client", "host", "reason"),
     [

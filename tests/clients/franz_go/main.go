@@ -39,6 +39,7 @@ func main() {
 }
 
 func client(seeds []string, options ...kgo.Opt) *kgo.Client {
+	options = append(options, security()...)
 	made, err := kgo.NewClient(append(options, kgo.SeedBrokers(seeds...), kgo.MetadataMinAge(50*time.Millisecond))...)
 	check(err)
 	return made
