@@ -21,6 +21,7 @@ from bench import (
     malformed,
     pipeline,
     scale,
+    security,
     spark_jobs,
     transactions,
     zookeepers,
@@ -47,6 +48,7 @@ GROUPS = (
     "bridge",
     "hostile",
     "malformed",
+    "security",
 )
 ALONE = ("pipeline", "failover")  # only when it is named: needs raftka[pipeline]; takes twelve minutes, and fetches clients in other languages
 WARM_UP_RUNS, WARM_UP_SECONDS = 2, 5.0  # Kafka's compiler and everyone's page cache
@@ -204,6 +206,16 @@ class Bench:
 
     def malformed(self) -> Iterator[str]:
         yield from malformed.lines(lambda: Raftka(1, ONE_NODE))
+
+    def security(self) -> Iterator[str]:
+        kinds: list[type[Raftka | Kafka]] = [Raftka, *([Kafka] if self.kafka else [])]
+        yield from security.tls(kinds, self.runs, self.seconds)
+        yield ""
+        yield from security.logins(kinds, self.runs)
+        yield ""
+        yield from security.acls(kinds, self.runs, self.seconds)
+        yield ""
+        yield from security.rolling(self.runs)
 
     def bridge(self) -> Iterator[str]:
         if zookeepers.available():

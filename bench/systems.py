@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -41,6 +41,13 @@ rootLogger.level=WARN
 rootLogger.appenderRef.o.ref=o
 """
 PATIENCE_SECONDS = 60.0
+
+
+Change = Callable[[NodePlan], NodePlan]  # of what is planned for a node
+
+
+def _as_it_is(plan: NodePlan) -> NodePlan:
+    return plan
 
 
 class System(ABC):
@@ -139,9 +146,9 @@ class System(ABC):
 class Raftka(System):
     name = "raftka"
 
-    def __init__(self, nodes: int = 1, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(self, nodes: int = 1, settings: Mapping[str, str] | None = None, change: Change = _as_it_is) -> None:
         super().__init__(nodes)
-        self.processes = Processes(plan_cluster(self.folder, self.ports.pairs(), settings))
+        self.processes = Processes(change(plan) for plan in plan_cluster(self.folder, self.ports.pairs(), settings))
 
     def start(self) -> None:
         self.processes.start_all()
@@ -163,10 +170,10 @@ class Raftka(System):
 class Kafka(System):
     name = "Apache Kafka"
 
-    def __init__(self, nodes: int = 1, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(self, nodes: int = 1, settings: Mapping[str, str] | None = None, change: Change = _as_it_is) -> None:
         super().__init__(nodes)
         given = {**KAFKA_ONLY, **{name: value for name, value in (settings or {}).items() if not name.startswith("raftka.")}}
-        self.plans = plan_cluster(self.folder, self.ports.pairs(), given)
+        self.plans = [change(plan) for plan in plan_cluster(self.folder, self.ports.pairs(), given)]
         self.running: dict[int, subprocess.Popen[bytes]] = {}
         (self.folder / "log4j2.properties").write_text(LOG4J)
         for plan in self.plans:
