@@ -11,6 +11,7 @@ from typing import NamedTuple
 from raftka.limits import LOGIN_BYTES
 from raftka.runtime.interfaces import Buffer, Connection, FileSpan, Transport
 
+HANDSHAKE_BYTES = 16 * 1024  # read at once before the handshake is over
 FEED_BYTES = 64 * 1024  # that OpenSSL holds encrypted
 PIECE_BYTES = 64 * 1024  # encrypted in one go: fewer calls, and OpenSSL's buffer stays small
 TURN_BYTES = 256 * 1024  # encrypted of one connection in a turn, before others have theirs
@@ -88,8 +89,8 @@ class TlsConnection:
             self._shake()
 
     def room(self) -> memoryview | None:
-        """What is encrypted goes to a place of the network's."""
-        return None
+        """A small one during the handshake: what comes behind it waits in the kernel. Later a place of the network's."""
+        return None if self._established else memoryview(bytearray(HANDSHAKE_BYTES))
 
     def receive(self, view: memoryview) -> None:
         if self._over:
@@ -102,9 +103,6 @@ class TlsConnection:
             return
         if not self._established:
             self._come += len(view)
-            if self._come > LOGIN_BYTES.value:
-                self._fail("more bytes than a TLS handshake has")
-                return
             self._in.write(view)
             self._shake_soon()
             return
@@ -180,17 +178,23 @@ class TlsConnection:
     def _shake_soon(self) -> None:
         if not self._stepping:
             self._stepping = True
+            self.hold_reading(True)
             self._side.step(self._shake)
 
     def _shake(self) -> None:
         """Go on with the handshake, as far as what has come allows."""
-        self._stepping = False
+        stepping, self._stepping = self._stepping, False
         if self._transport is None or self._over:
             return
+        if stepping:
+            self._transport.hold_reading(False)
         try:
             self._tls.do_handshake()
         except SSLWantReadError:
-            self._transport.wake()
+            if self._come > LOGIN_BYTES.value:
+                self._fail("more bytes than a TLS handshake has")
+            else:
+                self._transport.wake()
             return
         except SSLError as error:
             self._fail(_reason(error))

@@ -14,7 +14,7 @@ from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.topics import CREATE_TOPICS
 from tests.broker.requests import batch, fetch, fetched, produce, produced
 from tests.broker.sasl import USERS, log_in
-from tests.broker.stage import Stage
+from tests.broker.stage import Stage, Wire
 from tests.broker.tls import ALICE, AUTHORITY, NODE, SECURE, STRANGER, principal, tls_wire, works
 
 BROKER = 4  # the kind of resource
@@ -78,18 +78,34 @@ def test_a_login_counts_on_sasl_ssl_and_not_the_certificate() -> None:
         assert wire.frame() is None, "a request before the login"
 
 
+def with_topic(stage: Stage) -> Wire:
+    """A client's connection that has created the topic t."""
+    wire, row = tls_wire(stage), CREATE_TOPICS.request.topics
+    (created,) = wire.ask(CREATE_TOPICS, CREATE_TOPICS.request(topics=[row(name="t", num_partitions=1, replication_factor=1)])).topics
+    assert created.error_code == 0
+    stage.wait(lambda: ("t", 0) in stage.nodes[1].replicas.partitions)
+    return wire
+
+
 def test_records_of_every_size_come_and_go() -> None:
     values = [bytes([n]) * size for n, size in enumerate((1, 16_384, 300_000))]
     with Stage(**SECURE) as stage:
-        wire = tls_wire(stage)
-        row = CREATE_TOPICS.request.topics
-        (created,) = wire.ask(CREATE_TOPICS, CREATE_TOPICS.request(topics=[row(name="t", num_partitions=1, replication_factor=1)])).topics
-        assert created.error_code == 0
-        stage.wait(lambda: ("t", 0) in stage.nodes[1].replicas.partitions)
+        wire = with_topic(stage)
         for value in values:
             assert produced(wire.ask(PRODUCE, produce("t", batch(value)))).error_code == 0
         records = bytes(fetched(wire.ask(FETCH, fetch("t"))).records or b"")
         assert all(value in records for value in values)
+
+
+def test_large_request_may_follow_the_handshake_at_once() -> None:
+    with Stage(**SECURE) as stage:
+        with_topic(stage)
+        wires = [tls_wire(stage) for _ in range(20)]
+        for wire in wires:
+            wire.request(PRODUCE, produce("t", batch(bytes(900_000))))
+        for wire in wires:
+            assert wire.frame() is not None
+        assert stage.events("tls_handshake_failed") == []
 
 
 def test_files_are_read_again_when_they_change() -> None:

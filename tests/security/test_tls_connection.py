@@ -287,12 +287,20 @@ def test_what_is_no_handshake_is_refused(data: bytes) -> None:
 
 
 def test_bytes_before_the_handshake_is_over_are_bounded() -> None:
+    """Of a ClientHello that has no end; nothing more is read while a step waits for its turn."""
     context = server_context(settings(SERVER.key_store), read_material(settings(SERVER.key_store), FILES), FILES)
     steps: list[Callable[[], None]] = []
     end = End(Inner(), context, Side(None, step=steps.append), [])
     end.tls.opened(end)
-    for _ in range(LOGIN_BYTES.value // 4096 + 1):  # steps wait for their turn, bytes go on coming
-        end.tls.receive(memoryview(bytearray(b"\x16\x03\x01\x10\x00" + bytes(4091))))
+    room = end.tls.room()
+    assert room is not None
+    assert len(room) <= LOGIN_BYTES.value // 4
+    for number in range(LOGIN_BYTES.value // 4096 + 1):
+        assert end.closing is None
+        end.tls.receive(memoryview(bytearray(b"\x16\x03\x01\x10\x00" + (bytes(4096) if number else b"\x01\x01\xff\xff" + bytes(4092)))))
+        assert end.held
+        steps.pop()()
+        assert not end.held
 
     assert end.closing == "TLS: more bytes than a TLS handshake has"
 
