@@ -106,7 +106,7 @@ class Producer:
         self.acknowledged: list[int] = []
         self.times: list[float] = []
         self.next = first
-        self._client = confluent_kafka.Producer({**options, "linger.ms": 0, "enable.idempotence": True, "acks": "all"})
+        self._client = confluent_kafka.Producer({**options, "linger.ms": 0, "enable.idempotence": True, "acks": "all", "log_level": 0})
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -136,7 +136,7 @@ def change_to_tls(folder: Path) -> Moved:
         moving.cluster.wait_ready()
         old = {"bootstrap.servers": moving.bootstrap(OLD)}
         new = {"bootstrap.servers": moving.bootstrap(NEW), **moving.security.admin.librdkafka()}
-        admin = AdminClient(old)
+        admin = AdminClient({**old, "log_level": 0})
         for future in admin.create_topics([NewTopic(TOPIC, 1, NODES)]).values():
             future.result(PATIENCE_S)
         with _producing(old, 0) as first:
@@ -162,7 +162,9 @@ def _producing(options: Mapping[str, str], first: int) -> Iterator[Producer]:
 
 
 def _read(options: Mapping[str, str], least: int) -> set[int]:
-    consumer = confluent_kafka.Consumer({**options, "group.id": "reader", "auto.offset.reset": "earliest", "enable.partition.eof": True})
+    consumer = confluent_kafka.Consumer(
+        {**options, "group.id": "reader", "auto.offset.reset": "earliest", "enable.partition.eof": True, "log_level": 0}
+    )
     consumer.subscribe([TOPIC])
     found: list[int] = []
     deadline = time.monotonic() + PATIENCE_S
