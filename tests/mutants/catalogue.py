@@ -22,7 +22,9 @@ from tests.mutants import (
     scenarios_of_readers,
     scenarios_of_rights,
     scenarios_of_the_quorum,
+    scenarios_of_tls,
     scenarios_of_transactions,
+    tls,
     transactions,
 )
 from tests.mutants.directed import SCENARIOS
@@ -32,7 +34,22 @@ __all__ = ["AREAS", "MUTANTS", "SCENARIOS", "Mutant", "mutated"]
 
 AREAS = tuple(
     module.__name__.rpartition(".")[2]
-    for module in (raft, controller, replication, log, producers, reading, groups, transactions, exactly_once, read_committed, login, rights, cleaner)
+    for module in (
+        raft,
+        controller,
+        replication,
+        log,
+        producers,
+        reading,
+        groups,
+        transactions,
+        exactly_once,
+        read_committed,
+        login,
+        rights,
+        tls,
+        cleaner,
+    )
 )
 # Importing these fills SCENARIOS.
 DIRECTED = (
@@ -45,5 +62,6 @@ DIRECTED = (
     scenarios_of_rights,
     scenarios_of_the_quorum,
     scenarios_of_exactly_once,
+    scenarios_of_tls,
     scenarios_of_transactions,
 )
