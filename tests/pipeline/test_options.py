@@ -20,6 +20,15 @@ def test_names_are_taken_in_any_case() -> None:
     assert (options.bootstrap, options.topics, options.max_offsets) == ((("a", 1),), ("a", "b"), 5)
 
 
+def test_security_is_that_of_kafkas_clients() -> None:
+    login: dict[str, Any] = {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "PLAIN", "kafka.ssl.truststore.location": "/ca.pem"}
+    line = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="a-secret";'
+    security = parsed(**login, **{"kafka.sasl.jaas.config": line}).security
+
+    assert (security.security_protocol, security.user, security.tls.trust_store.location) == ("SASL_SSL", "u", "/ca.pem")
+    assert "a-secret" not in repr(security)
+
+
 def test_streams_begin_at_the_end_and_batches_at_the_beginning() -> None:
     assert parsed().bootstrap == (("a", 1), ("::1", 2))
     assert parsed().starting.default == LATEST
@@ -59,8 +68,11 @@ WRONG = [
     ({"failOnDataLoss": "no"}, "failOnDataLoss is 'no': true or false"),
     ({"startingOffsetsByTimestampStrategy": "earliest"}, "error or latest"),
     ({"kafka.isolation.level": "committed"}, "read_committed or read_uncommitted"),
-    ({"kafka.security.protocol": "SASL_SSL"}, "speaks PLAINTEXT only so far, not SASL_SSL"),
-    ({"kafka.ssl.truststore.location": "/x"}, "speaks PLAINTEXT only"),
+    ({"kafka.ssl.truststore.location": "/x"}, "has no meaning with kafka.security.protocol=PLAINTEXT"),
+    ({"kafka.security.protocol": "SSL", "kafka.sasl.mechanism": "PLAIN"}, "has no meaning with kafka.security.protocol=SSL"),
+    ({"kafka.security.protocol": "TLS"}, "kafka.security.protocol must be"),
+    ({"kafka.security.protocol": "SASL_SSL"}, "kafka.sasl.mechanism must be"),
+    ({"kafka.security.protocol": "SSL", "kafka.ssl.enabled.protocols": "SSLv3"}, "kafka.ssl.enabled.protocols must be"),
     ({"kafka.auto.offset.reset": "earliest"}, "kafka.auto.offset.reset can not be set: startingOffsets is the start"),
     ({"subscribe": "", "subscribePattern": "("}, "is no regular expression"),
     ({"subscribe": "", "assign": '{"t": 1}'}, r'is not of the form \{"topic": \[0, 1\]\}'),

@@ -15,6 +15,7 @@ from raftka.client.connection import Address
 from raftka.pipeline.errors import PipelineError, Unreachable
 from raftka.pipeline.topics.planning import Topic
 from raftka.pipeline.topics.positions import Where
+from raftka.security.client_security import PLAINTEXT, ClientSecurity
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.metadata import MetadataResponseTopic
 
@@ -40,10 +41,17 @@ def as_pipeline_errors() -> Iterator[None]:
 
 class Brokers(client.Client):
     def __init__(
-        self, bootstrap: Sequence[Address], client_id: str, patience_s: float, *, read_committed: bool = False, wait_s: float = ANSWER_S
+        self,
+        bootstrap: Sequence[Address],
+        client_id: str,
+        patience_s: float,
+        *,
+        read_committed: bool = False,
+        wait_s: float = ANSWER_S,
+        security: ClientSecurity = PLAINTEXT,
     ) -> None:
         """`wait_s`: for one answer."""
-        super().__init__(bootstrap, client_id, patience_s, answer_s=wait_s)
+        super().__init__(bootstrap, client_id, patience_s, answer_s=wait_s, security=security)
         self._read_committed = read_committed
 
     def patience(self, what: str) -> Patience:
@@ -80,9 +88,11 @@ class Brokers(client.Client):
 _KEPT: dict[tuple[Any, ...], Brokers] = {}
 
 
-def kept_brokers(bootstrap: Sequence[Address], client_id: str, patience_s: float, *, read_committed: bool = False) -> Brokers:
+def kept_brokers(
+    bootstrap: Sequence[Address], client_id: str, patience_s: float, *, read_committed: bool = False, security: ClientSecurity = PLAINTEXT
+) -> Brokers:
     """The ones of this process, with their connections: a process that was forked has its own."""
-    key = (os.getpid(), tuple(bootstrap), client_id, patience_s, read_committed)
+    key = (os.getpid(), tuple(bootstrap), client_id, patience_s, read_committed, security)
     if key not in _KEPT:
-        _KEPT[key] = Brokers(bootstrap, client_id, patience_s, read_committed=read_committed)
+        _KEPT[key] = Brokers(bootstrap, client_id, patience_s, read_committed=read_committed, security=security)
     return _KEPT[key]

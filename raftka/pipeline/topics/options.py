@@ -15,6 +15,7 @@ from raftka.client.connection import Address
 from raftka.json_values import Json
 from raftka.pipeline.errors import OptionRefused
 from raftka.pipeline.topics.positions import Where, flat
+from raftka.security.client_security import PLAINTEXT, ClientSecurity, client_security
 
 LATEST, EARLIEST = -1, -2  # as ListOffsets and Spark's JSON have them
 DELAY_MS = 15 * 60 * 1000
@@ -59,6 +60,7 @@ class Edge:
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
     bootstrap: tuple[Address, ...]
+    security: ClientSecurity = PLAINTEXT
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     assigned: tuple[Where, ...] = ()
@@ -90,6 +92,7 @@ def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOption
         raise OptionRefused(f"minOffsetsPerTrigger {min_offsets} is more than maxOffsetsPerTrigger {max_offsets}: no batch could be so")
     return SourceOptions(
         bootstrap=addresses(kafka),
+        security=security_of(kafka),
         topics=topics,
         pattern=pattern,
         assigned=assigned,
@@ -120,13 +123,20 @@ def addresses(kafka: Mapping[str, str]) -> tuple[Address, ...]:
     return found
 
 
+def security_of(kafka: Mapping[str, str]) -> ClientSecurity:
+    """Of kafka.security.protocol, kafka.ssl.* and kafka.sasl.*, as Kafka's clients take them. Files must be there on every machine of Spark."""
+    protocol = kafka.get("security.protocol", "PLAINTEXT").upper()
+    for family, sign in (("ssl.", "SSL"), ("sasl.", "SASL")):
+        if sign not in protocol and (given := [name for name in kafka if name.startswith(family)]):
+            raise OptionRefused(f"kafka.{given[0]} has no meaning with kafka.security.protocol={protocol}: bytes would travel in the open")
+    try:
+        return client_security(kafka)
+    except ValueError as error:
+        raise OptionRefused(f"kafka.{error}") from None
+
+
 def check_kafka(kafka: Mapping[str, str]) -> None:
-    """Refuse options for connections that raftka does not have."""
-    protocol = kafka.get("security.protocol", "PLAINTEXT")
-    if protocol.upper() != "PLAINTEXT" or any(name.startswith(("sasl.", "ssl.")) for name in kafka):
-        raise OptionRefused(
-            f'format("raftka") speaks PLAINTEXT only so far, not {protocol}: name a listener without TLS and SASL, or use format("kafka")'
-        )
+    """Refuse what jobs may not set."""
     for name, why in NOT_OURS.items():
         if name in kafka:
             raise OptionRefused(f"kafka.{name} can not be set: {why}")

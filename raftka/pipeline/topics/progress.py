@@ -30,7 +30,7 @@ class Refused(Exception):
 class Progress:
     def __init__(self, options: SourceOptions, clock: Callable[[], float] = time.monotonic) -> None:
         self._group, self._clock = options.group_id, clock
-        self._brokers = Brokers(options.bootstrap, options.client_id, WAIT_S, wait_s=WAIT_S)
+        self._brokers = Brokers(options.bootstrap, options.client_id, WAIT_S, wait_s=WAIT_S, security=options.security)
         self._told: Offsets = {}
         self._wanted: Offsets = {}
         self._not_before = 0.0

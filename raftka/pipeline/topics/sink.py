@@ -19,7 +19,8 @@ from raftka.json_values import Json
 from raftka.pipeline.errors import OptionRefused, PipelineError
 from raftka.pipeline.topics.brokers import Brokers, as_pipeline_errors, kept_brokers
 from raftka.pipeline.topics.exactly_once import Part, Written, writing
-from raftka.pipeline.topics.options import PATIENCE_MS, addresses, check_kafka, refuse_unknown
+from raftka.pipeline.topics.options import PATIENCE_MS, addresses, check_kafka, refuse_unknown, security_of
+from raftka.security.client_security import PLAINTEXT, ClientSecurity
 from raftka.wire.compression import NAMES
 
 if TYPE_CHECKING:
@@ -73,9 +74,10 @@ class SinkOptions:
     client_id: str = "raftka-spark"
     patience_ms: int = PATIENCE_MS
     transactional: Transactional | None = None
+    security: ClientSecurity = PLAINTEXT
 
     def brokers(self) -> Brokers:
-        return kept_brokers(self.bootstrap, self.client_id, self.patience_ms / 1000)
+        return kept_brokers(self.bootstrap, self.client_id, self.patience_ms / 1000, security=self.security)
 
 
 def sink_options(given: Mapping[str, str], columns: Mapping[str, str], *, streaming: bool = False) -> SinkOptions:
@@ -103,6 +105,7 @@ def sink_options(given: Mapping[str, str], columns: Mapping[str, str], *, stream
         int(size),
         kafka.get("client.id", "raftka-spark"),
         transactional=_transactional(options, kafka, streaming=streaming),
+        security=security_of(kafka),
     )
 
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 def brokers_of(options: SourceOptions) -> Brokers:
-    return kept_brokers(options.bootstrap, options.client_id, options.patience_ms / 1000, read_committed=options.read_committed)
+    committed, security = options.read_committed, options.security
+    return kept_brokers(options.bootstrap, options.client_id, options.patience_ms / 1000, read_committed=committed, security=security)
 
 
 def batch_tasks(options: SourceOptions) -> list[tuple[Range, ...]]:
