@@ -295,6 +295,8 @@ ELSEWHERE = {
     "connections_of_listener": "test_connection_quotas",
     "login_bytes": "test_sasl",
     "acls": "test_acls",
+    "quota_sensors": "test_throttling",
+    "throttle_seconds": "test_throttling",
     "client_quotas": "test_client_quotas",
     "client_quotas_of_request": "test_client_quotas",
     "quota_name_length": "test_client_quotas",

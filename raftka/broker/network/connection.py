@@ -122,6 +122,7 @@ class ServerConnection:
         "_frames",
         "_full",
         "_held",
+        "_muted_until",
         "_over",
         "_pending_bytes",
         "_replanned",
@@ -157,6 +158,7 @@ class ServerConnection:
         self._pending_bytes = 0  # of a frame that was not whole then
         self._frames = FrameBuffer(REQUEST_BYTES.value, pool)
         self._held = 0  # holding requests and mutes
+        self._muted_until = 0.0
         self._full = False  # too much in hand
         self._stopped = False  # reading, because of what is held or too much in hand
         self._backlog: deque[bytearray] = deque()  # frames behind one that holds
@@ -279,6 +281,7 @@ class ServerConnection:
     def mute(self, until: float) -> None:
         """Nothing more is read before (seconds on the runtime's clock); what has come is answered. For quotas (KIP-219); now: a turn later."""
         self.hold()
+        self._muted_until = max(until, self._muted_until)
         self.dispatcher.context.runtime.clock.call_at(until, self.release)
 
     def release_soon(self) -> None:
@@ -381,6 +384,9 @@ class ServerConnection:
         self.silent_s = 0.0 if goes_on else self.silent_s + passed_s
         if self.gate is not None and self.gate.is_late:
             return LOGIN_SECONDS
+        if self._muted_until > self.dispatcher.now():
+            self.silent_s = 0.0  # nothing is read, so nothing is missed
+            return IDLE_SECONDS if self.abandoned else None
         limit = PARTIAL_FRAME_SECONDS if (pending and not self._stopped) or self._over else IDLE_SECONDS  # who is held is not to blame
         return limit if self.silent_s >= limit.value else None
 
