@@ -42,6 +42,9 @@ CONNECTIONS = Limit("connections", 10_000, "file descriptors and about 3 KB each
 CONNECTIONS_OF_LISTENER = Limit("connections_of_listener", UNBOUNDED, "max.connections with a listener's prefix")
 CONNECTIONS_OF_ADDRESS = Limit("connections_of_address", UNBOUNDED, "max.connections.per.ip and its overrides")
 CONNECTION_RATE = Limit("connection_rate", UNBOUNDED, "max.connection.creation.rate, for one listener with its prefix")
+HELD_CONNECTIONS = Limit(
+    "held_connections", 1_000, "connections that come faster than their address may, held for up to 1 s; more are closed at once"
+)
 LONG_REQUEST_BYTES = Limit(
     "long_request_bytes",
     512 * KIB,

@@ -295,6 +295,7 @@ ELSEWHERE = {
     "connections_of_listener": "test_connection_quotas",
     "login_bytes": "test_sasl",
     "acls": "test_acls",
+    "held_connections": "test_throttling",
     "quota_sensors": "test_throttling",
     "throttle_seconds": "test_throttling",
     "client_quotas": "test_client_quotas",

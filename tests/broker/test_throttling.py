@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from raftka.limits import QUOTA_SENSORS, THROTTLE_SECONDS
-from raftka.metadata.quotas import CLIENT_ID, USER
+from raftka.limits import HELD_CONNECTIONS, QUOTA_SENSORS, THROTTLE_SECONDS
+from raftka.metadata.quotas import CLIENT_ID, IP, USER
 from raftka.wire.errors import Code
 from raftka.wire.frame import encode_request
 from raftka.wire.messages.fetch import FETCH
@@ -212,6 +212,43 @@ def test_sensors_are_bounded(stage: Stage, lowered: Lower) -> None:
 def test_nobody_waits_longer_than_a_day(stage: Stage) -> None:
     assert alter(stage.wire(), {USER: ME}, producer_byte_rate=1.0) == 0
     assert produce_in(stage.wire(), 900_000) == THROTTLE_SECONDS.value
+
+
+# connections
+
+
+def test_connections_that_come_too_fast_are_held_and_closed(stage: Stage) -> None:
+    """Exchange 680 of a recorded Apache Kafka 4.3.1: at 1 a second ten pass, then each is closed within a second; others go on."""
+    assert alter(stage.wire(), {IP: None}, connection_creation_rate=1.0) == 0
+    served = [stage.wire() for _ in range(10)]
+    assert max(asked(wire) for wire in served) < 0.1
+    began, late = stage.world.now, stage.wire()
+    late.request(METADATA, METADATA.request(topics=[]))
+    assert late.frame() is None
+    assert 0.5 < stage.world.now - began < 1.1
+    assert asked(served[0]) < 0.1
+    assert stage.counted("raftka_throttled_connections_total") == 1
+    stage.world.run(stage.world.now + 12)
+    assert asked(stage.wire()) < 0.1
+
+
+def test_connections_of_an_address_with_a_rate_of_its_own(stage: Stage) -> None:
+    admin = stage.wire()
+    assert alter(admin, {IP: None}, connection_creation_rate=1.0) == 0
+    assert alter(admin, {IP: "10.0.0.9"}, connection_creation_rate=1.0) == 0
+    assert alter(admin, {IP: None}, connection_creation_rate=None) == 0
+    assert max(asked(stage.wire()) for _ in range(30)) < 0.1
+
+
+def test_few_connections_are_held(stage: Stage, lowered: Lower) -> None:
+    lowered(HELD_CONNECTIONS, 2)
+    assert alter(stage.wire(), {IP: None}, connection_creation_rate=1.0) == 0
+    wires = [stage.wire() for _ in range(15)]
+    stage.world.run(stage.world.now + 0.2)
+    assert sum(wire.close_reason is not None for wire in wires) == 3
+    assert stage.counted(HELD_CONNECTIONS.metric) == 3
+    stage.world.run(stage.world.now + 1.0)
+    assert sum(wire.close_reason is not None for wire in wires) == 5
 
 
 # topics

@@ -84,7 +84,7 @@ class Meter:
         delay_s, alone = 0.0, False
         if bound is not None:
             rate = self._sensors.rate(bound.counted)
-            alone = rate.window_s(self._clock.now()) > 0 and rate.total <= 0 and answer_bytes > bound.value * self._sensors.window.full_s
+            alone = rate.used(self._clock.now()) <= 0 and answer_bytes > bound.value * self._sensors.window.full_s
             delay_s = self._record(bound, answer_bytes)
             self._wait(delay_s, "raftka_throttled_by_consumer_byte_rate_total")
         self._judge_time()

@@ -7,6 +7,8 @@ that are missing are counted as if they had passed: so a client that was silent 
 from collections import deque
 from math import inf
 
+ROUNDING_S = 1e-6  # a sample that lacks no more than this of its length has ended: times are sums of fractions
+
 
 class Window:
     """`quota.window.num` samples of `quota.window.size.seconds`."""
@@ -28,38 +30,43 @@ class Window:
 
 
 class Rate:
-    __slots__ = ("_samples", "_window", "total")
+    __slots__ = ("_samples", "_total", "_window")
 
     def __init__(self, window: Window) -> None:
         self._window = window
         self._samples: deque[list[float]] = deque()  # begin, last event, sum
-        self.total = 0.0
+        self._total = 0.0
 
     def record(self, value: float, now: float) -> None:
         """A negative value takes back what was recorded."""
         samples = self._samples
-        if not samples or now - samples[-1][0] >= self._window.sample_s:
+        if not samples or now - samples[-1][0] >= self._window.sample_s - ROUNDING_S:
             samples.append([now, now, 0.0])
         sample = samples[-1]
         sample[1] = now
         sample[2] += value
-        self.total += value
+        self._total += value
 
     def window_s(self, now: float) -> float:
         """The length of the window now; drops samples that are too old."""
         window, samples = self._window, self._samples
-        while samples and (now - samples[0][1] >= window.full_s or len(samples) > window.samples + 1):
-            self.total -= samples.popleft()[2]
+        while samples and (now - samples[0][1] >= window.full_s - ROUNDING_S or len(samples) > window.samples + 1):
+            self._total -= samples.popleft()[2]
         if not samples:
-            self.total = 0.0
+            self._total = 0.0
             return window.at_once_s
         elapsed = now - samples[0][0]
-        missing = window.samples - 1 - int(elapsed / window.sample_s)
+        missing = window.samples - 1 - int((elapsed + ROUNDING_S) / window.sample_s)
         return max(elapsed + max(0, missing) * window.sample_s, 0.001)
+
+    def used(self, now: float) -> float:
+        self.window_s(now)
+        return self._total
 
     def delay_s(self, quota: float, now: float) -> float:
         """How long nothing may come for the rate to be the quota again; 0 when it is not above."""
-        return max(0.0, self.total / quota - self.window_s(now)) if self.total > 0 else 0.0
+        window_s = self.window_s(now)  # first: it drops what is too old
+        return max(0.0, self._total / quota - window_s)
 
     def is_idle(self, now: float) -> bool:
         """Return whether a new one would do as well."""
