@@ -8,6 +8,7 @@ from tests.mutants import (
     log,
     login,
     producers,
+    quotas,
     raft,
     read_committed,
     reading,
@@ -19,6 +20,7 @@ from tests.mutants import (
     scenarios_of_groups,
     scenarios_of_logins,
     scenarios_of_logs,
+    scenarios_of_quotas,
     scenarios_of_readers,
     scenarios_of_rights,
     scenarios_of_the_quorum,
@@ -32,7 +34,22 @@ __all__ = ["AREAS", "MUTANTS", "SCENARIOS", "Mutant", "mutated"]
 
 AREAS = tuple(
     module.__name__.rpartition(".")[2]
-    for module in (raft, controller, replication, log, producers, reading, groups, transactions, exactly_once, read_committed, login, rights, cleaner)
+    for module in (
+        raft,
+        controller,
+        replication,
+        log,
+        producers,
+        reading,
+        groups,
+        transactions,
+        exactly_once,
+        read_committed,
+        login,
+        rights,
+        quotas,
+        cleaner,
+    )
 )
 # Importing these fills SCENARIOS.
 DIRECTED = (
@@ -41,6 +58,7 @@ DIRECTED = (
     scenarios_of_groups,
     scenarios_of_logins,
     scenarios_of_logs,
+    scenarios_of_quotas,
     scenarios_of_readers,
     scenarios_of_rights,
     scenarios_of_the_quorum,

@@ -83,6 +83,7 @@ OF_AREA: dict[str, tuple[str, ...]] = {
     "read_committed": ("small replication", "transactions"),
     "login": (),  # scenarios alone
     "rights": (),  # scenarios alone
+    "quotas": (),  # scenarios alone
 }
 
 
