@@ -6,6 +6,7 @@ import pytest
 
 from raftka.limits import HELD_CONNECTIONS, QUOTA_SENSORS, THROTTLE_SECONDS
 from raftka.metadata.quotas import CLIENT_ID, IP, USER
+from raftka.runtime.simulated.clock import SimulatedTimer
 from raftka.wire.errors import Code
 from raftka.wire.frame import encode_request
 from raftka.wire.messages.fetch import FETCH
@@ -146,6 +147,45 @@ def test_fetch_session_loses_nothing_when_it_is_throttled(stage: Stage) -> None:
         if (answer := wire.ask(FETCH, again, 12)).responses:
             break
     assert len(fetched(answer).records or b"") > 8000
+
+
+def test_waiting_fetch_that_would_be_too_much_is_answered_empty(stage: Stage) -> None:
+    writer, wire = stage.wire(), stage.wire()
+    assert alter(stage.wire(), {USER: ME, CLIENT_ID: "reader"}, consumer_byte_rate=1000.0) == 0
+    wire.client_id = "reader"
+    writer.ask(PRODUCE, produce("t", batch(bytes(9_000))))
+    begun = wire.ask(FETCH, fetch("t", 0, session_epoch=0), 12)
+    assert len(fetched(begun).records or b"") > 9_000
+    request = fetch("t", 1, session_id=begun.session_id, session_epoch=1, max_wait_ms=30_000, min_bytes=1)
+    wire.request(FETCH, request, 12)
+    stage.world.run(stage.world.now + 0.2)
+    assert stage.nodes[1].metrics.parked_fetches == 1
+    writer.ask(PRODUCE, produce("t", batch(bytes(5_000))))
+    throttled = wire.answer(FETCH, 12)
+    assert (throttled.responses, throttled.session_id) == ([], begun.session_id)
+    assert 3_000 < throttled.throttle_time_ms < 5_000
+    assert stage.nodes[1].metrics.parked_fetches == 0
+    again = FETCH.request(session_id=begun.session_id, session_epoch=2, max_wait_ms=1000, min_bytes=1, max_bytes=1 << 20)
+    for epoch in range(2, 6):
+        again.session_epoch = epoch
+        if (answer := wire.ask(FETCH, again, 12)).responses:
+            break
+    assert len(fetched(answer).records or b"") > 5_000
+
+
+def test_client_that_leaves_while_it_is_muted_leaves_nothing_behind(stage: Stage) -> None:
+    """A day is a long time for a timer, with a connection and all that came on it."""
+    assert alter(stage.wire(), {USER: ME}, producer_byte_rate=1.0) == 0
+    wire = stage.wire()
+    wire.request(PRODUCE, produce("t", batch(bytes(100_000)), acks=0))
+    stage.world.run(stage.world.now + 1.0)
+    connection = stage.server_side()
+    timer = connection._unmutes
+    assert isinstance(timer, SimulatedTimer)
+    wire.close()
+    stage.world.run(stage.world.now + 60.0)
+    assert connection not in stage.nodes[1].dispatcher.connections
+    assert timer.action is None
 
 
 def test_user_is_counted_over_all_connections_and_default_gives_each_its_own(stage: Stage) -> None:

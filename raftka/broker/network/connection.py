@@ -16,7 +16,7 @@ from raftka.broker.network.frame_pool import FramePool
 from raftka.broker.network.session import Session
 from raftka.broker.telemetry.metrics import BOUNDS_S, FAST_S, Latency, Metrics
 from raftka.limits import IDLE_SECONDS, LOGIN_SECONDS, OUTPUT_BYTES, PARTIAL_FRAME_SECONDS, REQUEST_BYTES, REQUESTS_IN_HAND, Limit, LimitExceeded
-from raftka.runtime.interfaces import Buffer, FileSpan, Transport
+from raftka.runtime.interfaces import Buffer, FileSpan, Timer, Transport
 from raftka.wire.errors import ProtocolError
 from raftka.wire.frame import FrameBuffer
 
@@ -127,6 +127,7 @@ class ServerConnection:
         "_pending_bytes",
         "_replanned",
         "_stopped",
+        "_unmutes",
         "active",
         "dispatcher",
         "follower",
@@ -159,6 +160,7 @@ class ServerConnection:
         self._frames = FrameBuffer(REQUEST_BYTES.value, pool)
         self._held = 0  # holding requests and mutes
         self._muted_until = 0.0
+        self._unmutes: Timer | None = None
         self._full = False  # too much in hand
         self._stopped = False  # reading, because of what is held or too much in hand
         self._backlog: deque[bytearray] = deque()  # frames behind one that holds
@@ -217,6 +219,9 @@ class ServerConnection:
         if not self.session.peer:  # it was never opened: turned away at the door
             self.dispatcher.refused(self, reason)
         self.transport = None
+        if self._unmutes is not None:  # it may be hours away
+            self._unmutes.cancel()
+            self._unmutes = None
         self._drop_requests()
         self.plans.clear()
         self.pipeline = None
@@ -280,9 +285,17 @@ class ServerConnection:
 
     def mute(self, until: float) -> None:
         """Nothing more is read before (seconds on the runtime's clock); what has come is answered. For quotas (KIP-219); now: a turn later."""
-        self.hold()
-        self._muted_until = max(until, self._muted_until)
-        self.dispatcher.context.runtime.clock.call_at(until, self.release)
+        if self._unmutes is None:
+            self.hold()
+        else:  # it is muted already
+            self._unmutes.cancel()
+            until = max(until, self._muted_until)
+        self._muted_until = until
+        self._unmutes = self.dispatcher.context.runtime.clock.call_at(until, self._unmute)
+
+    def _unmute(self) -> None:
+        self._unmutes = None
+        self.release()
 
     def release_soon(self) -> None:
         """In a turn of its own: requests that lie behind are dispatched then."""
