@@ -347,3 +347,17 @@ def test_first_topic_of_a_request_may_overdraw_and_the_refused_cost_nothing(stag
     assert created(wire, 7, ("e", 1))[1] == [over]
     assert 2.5 < asked(wire) < 3.1
     assert created(wire, 7, ("e", 1)) == (0, [0])
+
+
+def test_topics_that_are_created_on_the_way_count_too(stage: Stage) -> None:
+    assert alter(stage.wire(), {USER: ME}, controller_mutation_rate=1.0) == 0
+    stage.create("many", partitions=30)
+    wire, row = stage.wire(), METADATA.request.topics
+    for _ in range(3):
+        answer = wire.ask(METADATA, METADATA.request(topics=[row(name="new")], allow_auto_topic_creation=True))
+        assert answer.throttle_time_ms == 0
+    stage.world.run(stage.world.now + 1.0)
+    assert stage.nodes[1].image.topic_named("new") is None
+    stage.world.run(stage.world.now + 20.0)
+    wire.ask(METADATA, METADATA.request(topics=[row(name="new")], allow_auto_topic_creation=True))
+    stage.wait(lambda: stage.nodes[1].image.topic_named("new") is not None)

@@ -14,7 +14,7 @@ from raftka.wire.messages.produce import ProduceRequest
 from raftka.wire.schema import Row
 
 ADD_PARTITIONS_TO_TXN_KEY, WRITE_TXN_MARKERS_KEY = 24, 27
-MUTATIONS = frozenset({19, 20, 37})  # CreateTopics, DeleteTopics, CreatePartitions
+MUTATIONS = frozenset({3, 19, 20, 37})  # Metadata, which may create topics, CreateTopics, DeleteTopics, CreatePartitions
 OF_COORDINATORS = 4  # from this version on AddPartitionsToTxn is a coordinator's
 
 

@@ -115,6 +115,17 @@ class Meter:
             self._wait(min(bucket.delay_s(bound.value, now), THROTTLE_SECONDS.value), "raftka_throttled_by_controller_mutation_rate_total")
         return True
 
+    def may_create(self, partitions: int) -> bool:
+        """Count partitions of a topic that was named and is not there. While the bucket is overdrawn it is not created, and nobody waits."""
+        bound = self._mine.mutations
+        if bound is None:
+            return True
+        bucket, now = self._sensors.bucket(bound.counted), self._clock.now()
+        if bucket.delay_s(bound.value, now):
+            return False
+        bucket.record(partitions, bound.value, now)
+        return True
+
     def not_changed(self, partitions: int) -> None:
         """The controller has refused what `may_change` has counted."""
         if (bound := self._mine.mutations) is not None:
