@@ -17,6 +17,7 @@ from raftka.wire.messages.topics import CREATE_TOPICS, DELETE_TOPICS
 from tests.broker.conftest import Lower
 from tests.broker.quotas import alter
 from tests.broker.requests import batch, fetch, fetched, produce
+from tests.broker.sasl import SECURE, logged_in
 from tests.broker.stage import Stage, Wire
 
 ME = "ANONYMOUS"
@@ -198,6 +199,22 @@ def test_user_is_counted_over_all_connections_and_default_gives_each_its_own(sta
         wire = stage.wire()
         wire.send(encode_request(PRODUCE, 12, 1, client, produce("t", batch(bytes(9_000)))))
         assert wire.answer(PRODUCE).throttle_time_ms == 0
+
+
+def test_default_user_is_each_user_by_himself() -> None:
+    with Stage(**SECURE) as stage:
+        node = logged_in(stage, user="node", password="n-secret")
+        assert created(node, 7, ("t", 1)) == (0, [0])
+        stage.wait(lambda: ("t", 0) in stage.nodes[1].replicas.partitions)
+        assert alter(node, {USER: None}, producer_byte_rate=1000.0) == 0
+        assert produce_in(node, 20_000) > 9
+        assert produce_in(logged_in(stage), 9_000) == 0
+        assert produce_in(logged_in(stage), 9_000) > 7, "the same user on another connection"
+
+
+def test_who_only_says_that_it_is_a_broker_has_a_quota(stage: Stage) -> None:
+    assert alter(stage.wire(), {USER: ME}, request_percentage=0.0001) == 0
+    assert stage.wire().ask(FETCH, fetch("t", 0, replica_id=1), 12).throttle_time_ms == 1000
 
 
 def test_quota_counts_for_the_next_request_of_a_connection(stage: Stage) -> None:
