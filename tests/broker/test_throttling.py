@@ -1,9 +1,11 @@
 """Clients with quotas are told how long to wait, and their connections are not read for as long: on virtual time, with Kafka's own numbers."""
 
 from collections.abc import Iterator
+from typing import NoReturn
 
 import pytest
 
+from raftka.broker.network.quotas.client_quotas import ClientQuotas
 from raftka.limits import HELD_CONNECTIONS, QUOTA_SENSORS, THROTTLE_SECONDS
 from raftka.metadata.quotas import CLIENT_ID, IP, USER
 from raftka.runtime.simulated.clock import SimulatedTimer
@@ -215,6 +217,34 @@ def test_default_user_is_each_user_by_himself() -> None:
 def test_who_only_says_that_it_is_a_broker_has_a_quota(stage: Stage) -> None:
     assert alter(stage.wire(), {USER: ME}, request_percentage=0.0001) == 0
     assert stage.wire().ask(FETCH, fetch("t", 0, replica_id=1), 12).throttle_time_ms == 1000
+
+
+def test_without_quotas_of_clients_nothing_is_counted(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither by the short way nor by the long one; a quota of an address changes nothing for requests."""
+
+    def counted(*_: object) -> NoReturn:
+        raise AssertionError("a request is counted")
+
+    for name in ("of", "limits", "meter"):
+        monkeypatch.setattr(ClientQuotas, name, counted)
+    assert alter(stage.wire(), {IP: None}, connection_creation_rate=1000.0) == 0
+    wire = stage.wire()
+    for _ in range(3):
+        assert produce_in(wire, 1_000, acks=1) == 0
+        assert fetched(wire.ask(FETCH, fetch("t", 0), 12)).error_code == 0
+    assert {PRODUCE.key, FETCH.key} <= stage.server_side().plans.keys()
+    assert not stage.events("handler_failed")
+
+
+def test_client_with_a_quota_does_not_slow_the_short_way_of_another(stage: Stage) -> None:
+    assert alter(stage.wire(), {CLIENT_ID: "limited"}, producer_byte_rate=1000.0) == 0
+    limited, free = stage.wire(), stage.wire()
+    limited.client_id, free.client_id = "limited", "free"
+    for _ in range(3):
+        produce_in(limited, 10)
+        produce_in(free, 10)
+    with_plans = {connection.session.client_id for connection in stage.nodes[1].dispatcher.connections if PRODUCE.key in connection.plans}
+    assert with_plans == {"free"}
 
 
 def test_quota_counts_for_the_next_request_of_a_connection(stage: Stage) -> None:
