@@ -42,6 +42,9 @@ CONNECTIONS = Limit("connections", 10_000, "file descriptors and about 3 KB each
 CONNECTIONS_OF_LISTENER = Limit("connections_of_listener", UNBOUNDED, "max.connections with a listener's prefix")
 CONNECTIONS_OF_ADDRESS = Limit("connections_of_address", UNBOUNDED, "max.connections.per.ip and its overrides")
 CONNECTION_RATE = Limit("connection_rate", UNBOUNDED, "max.connection.creation.rate, for one listener with its prefix")
+HELD_CONNECTIONS = Limit(
+    "held_connections", 1_000, "connections that come faster than their address may, held for up to 1 s; more are closed at once"
+)
 LONG_REQUEST_BYTES = Limit(
     "long_request_bytes",
     512 * KIB,
@@ -57,6 +60,15 @@ PARTIAL_FRAME_SECONDS = Limit("partial_frame_seconds", 60, "a frame that has beg
 ACLS = Limit("acls", 50_000, "of a cluster: about 500 bytes each on every node, and all are read for a filter that is not exact")
 ACLS_OF_REQUEST = Limit("acls_of_request", 10_000, "created or deleted in one go, as in Kafka: one entry of the metadata log")
 FILTERED_ACLS = Limit("filtered_acls", 50_000, "looks at an ACL for one DeleteAcls, 0.5 us each, in one go; filters that name one ACL need none")
+CLIENT_QUOTAS = Limit("client_quotas", 10_000, "users, client ids and addresses with quotas of their own: about 500 bytes each on every node")
+CLIENT_QUOTAS_OF_REQUEST = Limit("client_quotas_of_request", 10_000, "entities and values altered in one go: one entry of the metadata log")
+QUOTA_NAME_LENGTH = Limit("quota_name_length", 1024, "characters of a user or a client id with a quota; names are kept on every node")
+QUOTA_SENSORS = Limit(
+    "quota_sensors", 20_000, "users and client ids whose use is remembered, 500 bytes each; who used nothing for longest is forgotten"
+)
+THROTTLE_SECONDS = Limit(
+    "throttle_seconds", 86_400, "longest time for which a client that exceeds a quota is not read from; the answer's field holds 24 days"
+)
 DECISIONS_OF_SESSION = Limit("decisions_of_session", 10_000, "remembered answers about what a client may do; then it begins anew")
 LOGIN_BYTES = Limit("login_bytes", 64 * KIB, "one frame of a client that is not authenticated yet; sasl.server.max.receive.size may say less")
 LOGIN_SECONDS = Limit("login_seconds", 30, "from the connection to the end of the login; clients give up after 10 to 30")

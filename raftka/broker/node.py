@@ -267,6 +267,9 @@ class Node:
             return
         if self.acls is not None and self.acls.on_image(self.image, delta):
             self._rights_changed()
+        if delta.reloaded or delta.quotas_changed:
+            self.dispatcher.quotas.on_image(self.image.quotas)
+            self.quotas.on_quotas(self.image.quotas)
         if delta.reloaded or not delta.configs_changed.isdisjoint({(BROKER, ""), (BROKER, str(self.node_id))}):
             self.metadata.settings = self.settings.with_dynamic(self.image)
             self.groups.on_settings(self.settings)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import UnionType
 from typing import Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
 
-from raftka.metadata.security_commands import AlterScramCredentials, CreateAcls, DeleteAcls
+from raftka.metadata.security_commands import AlterClientQuotas, AlterScramCredentials, CreateAcls, DeleteAcls
 
 Endpoints = tuple[tuple[str, str, int, str], ...]  # (listener, host, port, security protocol)
 
@@ -387,6 +387,7 @@ Administration = (
     | AlterScramCredentials
     | CreateAcls
     | DeleteAcls
+    | AlterClientQuotas
 )
 OfBrokers = (
     RegisterBroker | UnregisterBroker | Heartbeat | BrokerLost | ReplicasOffline | ReplicasLost | AlterPartition | AllocateProducerIds | TopicDefaults
@@ -426,7 +427,7 @@ def _reader_of(kind: object) -> Read:
 def _reader(kind: Any) -> Read:
     """Return a function that turns a plain value into one of this type: a number, a string, `X | None`, a tuple, or a class of such fields."""
     arguments = get_args(kind)
-    if kind is None or kind in (int, str, bytes, bool):
+    if kind is None or kind in (int, float, str, bytes, bool):
         return _scalar(type(None) if kind is None else kind)
     if isinstance(kind, UnionType):
         return _optional(_reader(arguments[0]))

@@ -21,6 +21,7 @@ from raftka.metadata.records import (
     BrokerShuttingDown,
     BrokerUnfenced,
     BrokerUnregistered,
+    ClientQuotaSet,
     ClusterFormed,
     ConfigSet,
     ExtensionChanged,
@@ -120,6 +121,8 @@ class ExtensionImage(NamedTuple):
     entries: Mapping[bytes, bytes]
 
 
+QuotaEntity = tuple[tuple[str, str | None], ...]  # (type, name; None: the default), as quotas.py orders them
+
 NO_ENTRIES = ExtensionImage(0, EMPTY)
 
 
@@ -135,6 +138,7 @@ class Delta:
     configs_changed: set[tuple[int, str]] = field(default_factory=set)
     extensions_changed: dict[str, list[tuple[bytes, bytes | None]]] = field(default_factory=dict)  # by package, in order; None: deleted
     acls_changed: list[Acl] = field(default_factory=list)  # created or removed
+    quotas_changed: bool = False
     reloaded: bool = False  # the image came from a snapshot: take everything as changed
 
 
@@ -152,6 +156,7 @@ class MetadataImage:
     extensions: Mapping[str, ExtensionImage] = field(default_factory=_empty)  # by package
     acls: Mapping[Acl, None] = field(default_factory=_empty)
     scram: Mapping[tuple[int, str], ScramCredential] = field(default_factory=_empty)  # by (mechanism, user)
+    quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=_empty)
 
     def topic_named(self, name: str) -> TopicImage | None:
         topic_id = self.topic_ids.get(name)
@@ -195,7 +200,11 @@ class MetadataImage:
         topics = tuple(self.topics.values())
         configs = tuple((*resource, dict(values)) for resource, values in self.configs.items())
         extensions = tuple((package, each.changed_at, dict(each.entries)) for package, each in self.extensions.items())
-        security = {"acls": tuple(self.acls), "scram": tuple((*key, *credential) for key, credential in self.scram.items())}
+        security = {
+            "acls": tuple(self.acls),
+            "scram": tuple((*key, *credential) for key, credential in self.scram.items()),
+            "quotas": tuple((entity, dict(values)) for entity, values in self.quotas.items()),
+        }
         values = (self.offset, self.cluster_id, dict(self.features), brokers, topics, configs, self.next_producer_id, extensions, security)
         data: bytes = msgpack.packb((SNAPSHOT_VERSION, *values))
         return data
@@ -222,6 +231,7 @@ class MetadataImage:
             extensions={package: ExtensionImage(changed_at, Entries(entries)) for package, changed_at, entries in extensions},
             acls=dict.fromkeys(Acl(*each) for each in security.get("acls", ())),
             scram={(mechanism, user): ScramCredential(*keys) for mechanism, user, *keys in security.get("scram", ())},
+            quotas=dict(security.get("quotas", ())),
         )
 
 
@@ -305,6 +315,8 @@ class _Draft:
                 self._own("scram")[mechanism, user] = credential
             case ScramCredentialRemoved(mechanism, user):
                 self._own("scram").pop((mechanism, user), None)
+            case ClientQuotaSet(entity, key, quota):
+                self._quota_set(entity, key, quota)
             case ExtensionPut(package, key, value):
                 self.delta.extensions_changed.setdefault(package, []).append((key, value))
             case ExtensionDelete(package, key):
@@ -423,6 +435,12 @@ class _Draft:
         else:
             self._own("acls").pop(acl, None)
         self.delta.acls_changed.append(acl)
+
+    def _quota_set(self, entity: QuotaEntity, key: str, quota: float | None) -> None:
+        values = dict(self._now("quotas").get(entity, EMPTY))
+        _put(values, key, quota)
+        _put(self._own("quotas"), entity, values or None)
+        self.delta.quotas_changed = True
 
     def _config_set(self, record: ConfigSet) -> None:
         resource = (record.resource_type, record.resource)

@@ -227,6 +227,15 @@ class ScramCredentialRemoved:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientQuotaSet:
+    KIND: ClassVar[int] = 60
+    VERSION: ClassVar[int] = 0
+    entity: tuple[tuple[str, str | None], ...]  # (type, name; None: the default of that type)
+    key: str
+    value: float | None  # None: removed
+
+
+@dataclass(frozen=True, slots=True)
 class ExtensionPut:
     KIND: ClassVar[int] = 40
     VERSION: ClassVar[int] = 0
@@ -274,6 +283,7 @@ Record = (
     | AclRemoved
     | ScramCredentialSet
     | ScramCredentialRemoved
+    | ClientQuotaSet
     | ExtensionPut
     | ExtensionDelete
     | ExtensionChanged

@@ -1,4 +1,4 @@
-"""Commands to the controller about users and their rights, as those of commands.py: frozen values of plain fields. Decides nothing."""
+"""Commands to the controller about users, their rights and their quotas, as those of commands.py: frozen values of plain fields. Decides nothing."""
 
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -49,6 +49,23 @@ class PlainAclFilter(NamedTuple):
     permission: int
 
 
+class QuotaOp(NamedTuple):
+    key: str
+    value: float
+    remove: bool
+
+
+class QuotaAlteration(NamedTuple):
+    entity: tuple[tuple[str, str | None], ...]  # (type, name; None: the default of that type)
+    ops: tuple[QuotaOp, ...]
+
+
+class QuotaResult(NamedTuple):
+    entity: tuple[tuple[str, str | None], ...]
+    error: int
+    message: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class CreateAcls:
     """What is there already is left as it is."""
@@ -70,3 +87,12 @@ class AlterScramCredentials:
     deletions: tuple[ScramDeletion, ...]
     upsertions: tuple[ScramUpsertion, ...]
     REPLY: ClassVar[object] = tuple[ScramResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AlterClientQuotas:
+    """Each entity is decided by itself; one that is named twice is refused."""
+
+    alterations: tuple[QuotaAlteration, ...]
+    validate_only: bool = False
+    REPLY: ClassVar[object] = tuple[QuotaResult, ...]

@@ -36,6 +36,7 @@ class Wire:
         self.frames: list[bytes] = []
         self.close_reason: str | None = None
         self.correlation_id = 0
+        self.client_id = "test"
         self._data = bytearray()
         self._output: list[bytes] = []
         self._transport: Transport | None = None
@@ -54,7 +55,7 @@ class Wire:
     def request(self, api: Api[Req, Resp], row: Req, version: int | None = None) -> int:
         """Returns the correlation id."""
         self.correlation_id += 1
-        self.send(encode_request(api, _version(api, version), self.correlation_id, "test", row))
+        self.send(encode_request(api, _version(api, version), self.correlation_id, self.client_id, row))
         return self.correlation_id
 
     def frame(self) -> bytes | None:

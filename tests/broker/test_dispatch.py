@@ -194,6 +194,7 @@ def filled(key: int) -> tuple[Row, int]:
         "markers",
         "transactional_ids",
         "creations",
+        "entries",
         "filters",
         "deletions",
     ):

@@ -35,6 +35,7 @@ NOT_EACH = {  # arrays over which C code goes, not Python's, or which this reque
     "broker_ids",
     "replicas",
     "assignments",
+    "components",  # of a filter: three at most are right
     "configs",
     "configuration_keys",
     "forgotten_topics_data",

@@ -169,6 +169,21 @@ def test_configs(kafka: JavaTools) -> None:
         kafka.run("kafka-configs --alter --entity-type brokers --entity-name 2 --add-config log.dirs=/x")
 
 
+def test_client_quotas(kafka: JavaTools) -> None:
+    for entity, quotas in (("users", "producer_byte_rate=1000000,request_percentage=50.5"), ("clients", "consumer_byte_rate=2000000")):
+        kafka.run(f"kafka-configs --alter --entity-type {entity} --entity-name eve --add-config {quotas}")
+    kafka.run("kafka-configs --alter --entity-type ips --entity-default --add-config connection_creation_rate=500000")
+    users = kafka.run("kafka-configs --describe --entity-type users")
+    assert "Quota configs for user-principal 'eve' are" in users
+    assert "producer_byte_rate=1000000.0" in users
+    assert "request_percentage=50.5" in users
+    assert "consumer_byte_rate=2000000.0" in kafka.run("kafka-configs --describe --entity-type clients --entity-name eve")
+    kafka.run("kafka-configs --alter --entity-type users --entity-name eve --delete-config producer_byte_rate,request_percentage")
+    kafka.run("kafka-configs --alter --entity-type clients --entity-name eve --delete-config consumer_byte_rate")
+    kafka.run("kafka-configs --alter --entity-type ips --entity-default --delete-config connection_creation_rate")
+    assert "eve" not in kafka.run("kafka-configs --describe --entity-type users")
+
+
 def test_leader_election(kafka: JavaTools, cluster: Processes) -> None:
     kafka.run("kafka-topics --create --topic led --replica-assignment 1:2:3,2:3:1")
     elect = "kafka-leader-election --election-type preferred --topic led --partition"

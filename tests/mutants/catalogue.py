@@ -8,6 +8,7 @@ from tests.mutants import (
     log,
     login,
     producers,
+    quotas,
     raft,
     read_committed,
     reading,
@@ -19,6 +20,7 @@ from tests.mutants import (
     scenarios_of_groups,
     scenarios_of_logins,
     scenarios_of_logs,
+    scenarios_of_quotas,
     scenarios_of_readers,
     scenarios_of_rights,
     scenarios_of_the_quorum,
@@ -48,6 +50,7 @@ AREAS = tuple(
         login,
         rights,
         tls,
+        quotas,
         cleaner,
     )
 )
@@ -58,6 +61,7 @@ DIRECTED = (
     scenarios_of_groups,
     scenarios_of_logins,
     scenarios_of_logs,
+    scenarios_of_quotas,
     scenarios_of_readers,
     scenarios_of_rights,
     scenarios_of_the_quorum,

@@ -23,7 +23,8 @@ def test_names_are_taken_in_any_case() -> None:
 def test_security_is_that_of_kafkas_clients() -> None:
     login: dict[str, Any] = {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "PLAIN", "kafka.ssl.truststore.location": "/ca.pem"}
     line = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="a-secret";'
-    security = parsed(**login, **{"kafka.sasl.jaas.config": line}).security
+    login["kafka.sasl.jaas.config"] = line
+    security = parsed(**login).security
 
     assert (security.security_protocol, security.user, security.tls.trust_store.location) == ("SASL_SSL", "u", "/ca.pem")
     assert "a-secret" not in repr(security)

@@ -127,7 +127,7 @@ class Oracle:
     def _plain_value(self, field: Values, value: Any) -> Any:
         if field["type"] == "uuid" and value is None:
             return bytes(16)  # theirs for a zero id
-        if value is None or isinstance(value, bytes | str | int):
+        if value is None or isinstance(value, bytes | str | int | float):
             return value
         if isinstance(value, memoryview):
             return bytes(value)
@@ -185,6 +185,7 @@ def _simple(kind: str) -> st.SearchStrategy[Any]:
     return {
         "bool": st.booleans(),
         "uint16": st.integers(0, 65535),
+        "float64": st.floats(allow_nan=False),
         "string": st.text(max_size=12) | st.sampled_from(["", "ä" * 63, "x" * 126, "x" * 127, "x" * 20000]),
         "uuid": st.just(bytes(16)) | st.binary(min_size=16, max_size=16),
         "records": st.binary(max_size=40) | st.sampled_from([b"", bytes(126), bytes(127), bytes(20000)]),

@@ -32,6 +32,10 @@ class TopicCreation:
         if not self._under_way:
             self._ask()
 
+    def wants(self, name: str) -> bool:
+        """Return whether it waits already, or is under way."""
+        return name in self._wanted
+
     def _ask(self) -> None:
         topics = tuple(islice(self._wanted.values(), TOPICS_AT_ONCE))
         self._under_way = len(topics)

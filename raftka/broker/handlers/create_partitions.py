@@ -1,9 +1,12 @@
 """CreatePartitions: v0-3. Answers when the controller has committed; brokers open the logs as they apply the record."""
 
+from functools import partial
+
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import TOPIC
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
+from raftka.broker.network.quotas.mutations import Mutations
 from raftka.broker.network.request import Request
 from raftka.metadata.commands import CreatePartitions, MorePartitions, TopicResult
 from raftka.wire.encoder import EncodedRows
@@ -17,6 +20,7 @@ from raftka.wire.messages.partitions import (
 )
 
 response = CREATE_PARTITIONS.response
+STRICT = 3  # from this version on a client knows THROTTLING_QUOTA_EXCEEDED
 TOPICS_OF_COMMAND = 100  # more are several commands: the controller decides on a command in one go
 
 
@@ -25,15 +29,24 @@ async def create_partitions(request: Request[CreatePartitionsRequest], services:
     """A request for very many topics is several commands, each of which is committed as a whole."""
     body = request.body
     rows = request.encoded_rows(response.results)
-    for topics in await request.finish(_commands(request, rows)):
+    mutations = Mutations[MorePartitions](request.meter, partial(_costs, services), strictly=request.version >= STRICT)
+    for wanted in await request.finish(_commands(request, rows)):
+        topics, throttled = mutations.admit(wanted)
         try:
             command = CreatePartitions(topics, body.validate_only)
-            results: tuple[TopicResult, ...] = await services.controller.ask(command, body.timeout_ms / 1000)
+            results: tuple[TopicResult, ...] = await services.controller.ask(command, body.timeout_ms / 1000) if topics else ()
         except KafkaError as error:
             results = tuple([TopicResult(topic.name, int(error.code), error.message) for topic in topics])
-        for each in results:
+        for topic, result in zip(topics, results, strict=True):
+            mutations.refused((topic,), result.error)
+        for each in (*results, *[TopicResult(topic.name, int(Code.THROTTLING_QUOTA_EXCEEDED), None) for topic in throttled]):
             rows.add(response.results(name=each.name, error_code=each.error, error_message=each.message))
     return response(results=rows)
+
+
+def _costs(services: Services, topic: MorePartitions) -> int:
+    known = services.metadata.image.topic_named(topic.name)
+    return 0 if known is None else max(0, topic.total - len(known.partitions))
 
 
 def _commands(request: Request[CreatePartitionsRequest], rows: EncodedRows[CreatePartitionsTopicResult]) -> Steps[list[tuple[MorePartitions, ...]]]:

@@ -7,6 +7,7 @@ from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import THE_CLUSTER, TOPIC
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
+from raftka.broker.network.quotas.mutations import Mutations
 from raftka.broker.network.request import Request
 from raftka.limits import PARTITIONS_OF_REQUEST
 from raftka.metadata.commands import CreatedTopic, CreateTopics, NewTopic, StaticSettings, TopicDefaults
@@ -19,6 +20,7 @@ from raftka.wire.schema import ZERO_UUID
 
 response = CREATE_TOPICS.response
 TOPICS_OF_COMMAND, PARTITIONS_OF_COMMAND = 100, 500  # more are several commands: the controller decides on a command in one go
+STRICT = 6  # from this version on a client knows THROTTLING_QUOTA_EXCEEDED
 DEFAULTS_S = 2.0
 Inherit = Callable[[dict[str, str]], list[ConfigRow]]  # all settings of a topic that sets these itself
 
@@ -30,15 +32,32 @@ async def create_topics(request: Request[CreateTopicsRequest], services: Service
     rows = request.encoded_rows(response.topics)
     inherit: Inherit = partial(services.metadata.topic_rows.of_one_with, services.metadata.settings, services.metadata.image)
     asked = False  # whose settings the topics have
-    for topics in await request.finish(_commands(request, services, rows)):
-        try:
-            created: tuple[CreatedTopic, ...] = await services.controller.ask(CreateTopics(topics, body.validate_only), body.timeout_ms / 1000)
-        except KafkaError as error:
-            created = tuple([CreatedTopic(topic.name, ZERO_UUID, int(error.code), error.message) for topic in topics])
+    mutations = Mutations[NewTopic](request.meter, partial(_costs, services), strictly=request.version >= STRICT)
+    for wanted in await request.finish(_commands(request, services, rows)):
+        topics, throttled = mutations.admit(wanted)
+        created = await _created(services, body, topics)
+        for topic, result in zip(topics, created, strict=True):
+            mutations.refused((topic,), result.error)
+        created += tuple([CreatedTopic(topic.name, ZERO_UUID, int(Code.THROTTLING_QUOTA_EXCEEDED), None) for topic in throttled])
         if not asked and request.version >= 5 and any(not topic.error for topic in created):
             asked, inherit = True, await _inherited(services)
         await request.finish(_add_created(request, rows, topics, created, inherit))
     return response(topics=rows)
+
+
+async def _created(services: Services, body: CreateTopicsRequest, topics: tuple[NewTopic, ...]) -> tuple[CreatedTopic, ...]:
+    """A result for each of the topics, in order."""
+    try:
+        created: tuple[CreatedTopic, ...] = ()
+        if topics:
+            created = await services.controller.ask(CreateTopics(topics, body.validate_only), body.timeout_ms / 1000)
+    except KafkaError as error:
+        created = tuple([CreatedTopic(topic.name, ZERO_UUID, int(error.code), error.message) for topic in topics])
+    return created
+
+
+def _costs(services: Services, topic: NewTopic) -> int:
+    return 0 if services.metadata.image.topic_named(topic.name) is not None else _partitions_asked(services, topic)
 
 
 def _commands(
@@ -81,7 +100,7 @@ def _commands(
     return [*commands, tuple(command)] if command else commands
 
 
-def _partitions_asked(services: Services, topic: CreatableTopic) -> int:
+def _partitions_asked(services: Services, topic: CreatableTopic | NewTopic) -> int:
     """At least one: also a request that asks for none has to be decided."""
     if topic.assignments:
         return len(topic.assignments)

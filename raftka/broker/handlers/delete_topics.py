@@ -4,19 +4,23 @@ Answers when the controller has committed, not when the logs are gone: every bro
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import THE_CLUSTER, TOPIC
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
+from raftka.broker.network.quotas.mutations import Mutations
 from raftka.broker.network.request import Request
 from raftka.metadata.commands import DeletedTopic, DeleteTopics, DoomedTopic
+from raftka.metadata.image import TopicImage
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.topics import DELETE_TOPICS, DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from raftka.wire.schema import ZERO_UUID
 
 response = DELETE_TOPICS.response
+STRICT = 5  # from this version on a client knows THROTTLING_QUOTA_EXCEEDED
 TOPICS_OF_COMMAND = 100  # more are several commands: the controller decides on a command in one go
 
 
@@ -24,14 +28,40 @@ TOPICS_OF_COMMAND = 100  # more are several commands: the controller decides on 
 async def delete_topics(request: Request[DeleteTopicsRequest], services: Services) -> DeleteTopicsResponse:
     """A request for very many topics is several commands, each of which is committed as a whole."""
     rows = request.encoded_rows(response.responses)
-    for topics in await request.finish(_commands(request, services, rows)):
+    mutations = Mutations[DoomedTopic](request.meter, partial(_costs, services), strictly=request.version >= STRICT)
+    for wanted in await request.finish(_commands(request, services, rows)):
+        topics, throttled = mutations.admit(wanted)
+        for each in throttled:
+            rows.add(_throttled(services, each))
+        by_name: dict[str | None, list[DoomedTopic]] = {}
+        for each in topics:
+            by_name.setdefault(_name(services, each), []).append(each)
         try:
-            deleted: tuple[DeletedTopic, ...] = await services.controller.ask(DeleteTopics(topics), request.body.timeout_ms / 1000)
+            deleted: tuple[DeletedTopic, ...] = ()
+            if topics:
+                deleted = await services.controller.ask(DeleteTopics(topics), request.body.timeout_ms / 1000)
         except KafkaError as error:
             deleted = tuple([DeletedTopic(each.name or "", each.topic_id or ZERO_UUID, int(error.code), error.message) for each in topics])
         for topic in deleted:
+            mutations.refused(by_name.get(topic.name, ()), topic.error)
             rows.add(response.responses(name=topic.name, topic_id=topic.topic_id, error_code=topic.error, error_message=topic.message))
     return response(responses=rows)
+
+
+def _known(services: Services, doomed: DoomedTopic) -> TopicImage | None:
+    name = _name(services, doomed)
+    return None if name is None else services.metadata.image.topic_named(name)
+
+
+def _costs(services: Services, doomed: DoomedTopic) -> int:
+    known = _known(services, doomed)
+    return 0 if known is None else len(known.partitions)
+
+
+def _throttled(services: Services, doomed: DoomedTopic) -> DeletableTopicResult:
+    known = _known(services, doomed)
+    name, topic_id = (doomed.name, ZERO_UUID) if known is None else (known.name, known.topic_id)
+    return response.responses(name=name, topic_id=topic_id, error_code=int(Code.THROTTLING_QUOTA_EXCEEDED))
 
 
 def _commands(

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any
 
 from raftka.broker.fastpath.fetch import remember
-from raftka.broker.handlers.fetch_answer import FetchAnswer, told_again
+from raftka.broker.handlers.fetch_answer import FetchAnswer, answer_bytes, told_again
 from raftka.broker.handlers.finding import find
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import THE_CLUSTER
@@ -44,6 +44,8 @@ LEADER_TOLD = frozenset({Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH})
 def fetch(request: Request[FetchRequest], services: Services) -> Steps[FetchResponse | Delayed]:
     run = Fetch(request, services)
     if run.replica >= 0:
+        if request.meter is not None and run.is_genuine() and request.may("CLUSTER_ACTION", THE_CLUSTER):
+            request.meter = None  # no quota of clients holds replication back
         request.dispatcher.kind = services.context.metrics.kind(FOLLOWER)
     yield from run.begin()
     try:
@@ -57,7 +59,7 @@ def fetch(request: Request[FetchRequest], services: Services) -> Steps[FetchResp
     except GeneratorExit:
         run.abandon()  # the client has gone
         raise
-    if run.plain is not None and request.slot is None:
+    if run.plain is not None and request.slot is None and request.meter is None:
         remember(request, services.fetch_sessions, run.plain, run.isolated, run.max_bytes)
     return row
 
@@ -84,6 +86,7 @@ class Fetch:
         "lost",
         "max_bytes",
         "may_pause",
+        "min_bytes",
         "pending",
         "plain",
         "reading",
@@ -109,6 +112,9 @@ class Fetch:
         self.broker_epoch = state.replica_epoch if request.version >= 15 else -1
         self.isolated = body.isolation_level == READ_COMMITTED
         self.max_bytes: int = min(body.max_bytes, services.metadata.settings["fetch.max.bytes"])
+        self.min_bytes: int = body.min_bytes
+        if request.meter is not None:
+            self.max_bytes, self.min_bytes = request.meter.bound_fetch(self.max_bytes, self.min_bytes)
         self.pending: Delayed | None = None
         self.timer: Timer | None = None
         self.settled = False  # there is something to tell: enough bytes, an error, a divergence
@@ -133,7 +139,7 @@ class Fetch:
         services, now = self.services, self.services.context.runtime.clock.now()
         reader = Reader(self.replica, self.broker_epoch)
         session, goes_on = yield from services.fetch_sessions.for_request(self.body, reader, now, by_id=self.request.version >= 13)
-        if reader.follows and self._genuine():
+        if reader.follows and self.is_genuine():
             session.heard = now
             self.request.connection.follower = self.replica
         self.session, self.goes_on = session, goes_on
@@ -141,7 +147,7 @@ class Fetch:
         if self.watching:
             session.parked = self
 
-    def _genuine(self) -> bool:
+    def is_genuine(self) -> bool:
         """Anybody can claim to be a replica, and move the high watermark."""
         registered = self.services.metadata.image.brokers.get(self.replica)
         return registered is not None and registered.epoch == self.broker_epoch
@@ -162,7 +168,7 @@ class Fetch:
                 self._read_partition(cached)
             yield
             self._note_slice()
-        if self.bytes >= self.body.min_bytes:
+        if self.bytes >= self.min_bytes:
             self.settled = True
 
     def _note_slice(self) -> None:
@@ -237,7 +243,7 @@ class Fetch:
 
     def _follower_read(self, partition: Partition, cached: CachedPartition) -> PartitionData:
         leader, fetch_request = partition.leading(), cached.fetch_request
-        if not self._genuine():
+        if not self.is_genuine():
             raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER)
         if fetch_request.last_fetched_epoch >= 0 and (diverging := self._divergence(partition, fetch_request)) is not None:
             diverging.high_watermark = (
@@ -340,6 +346,9 @@ class Fetch:
     def answer(self) -> Steps[FetchResponse]:
         """With what there is; the session then knows what was told."""
         session, version = self.session, self.request.version
+        if (meter := self.request.meter) is not None and not meter.may_send(answer_bytes(self.request, self.rows)):
+            self.abandon()
+            return response(session_id=session.id if session.lasting else 0)
         lasted = session.lasting
         told = lasted or self._admitted()
         for cached in list(session.partitions.values()) if told and not lasted else ():
@@ -431,7 +440,13 @@ class Fetch:
         else:
             self.reading, self.hurried, self.woken = True, at_once, False
             long_work = self.services.dispatcher.long_work
-            long_work.run(self.request.api.name, self._read_again(), partial(self._was_read, pending), lambda: self.pending is not None)
+            long_work.run(
+                self.request.api.name,
+                self._read_again(),
+                partial(self._was_read, pending),
+                lambda: self.pending is not None,
+                spent=self.request.spent,
+            )
 
     def _read_again(self) -> Steps[Row | None]:
         held = bool(self.held)

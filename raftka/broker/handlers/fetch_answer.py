@@ -1,12 +1,14 @@
 """The answer to a Fetch: its rows by topic, and what its session knows to have told. Reads no log."""
 
 from collections.abc import Mapping
+from functools import cache
 
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.request import Request
 from raftka.broker.replica.fetch_session_cache import CachedPartition, FetchSession
+from raftka.wire.codec import varint
 from raftka.wire.encoder import EncodedRows
-from raftka.wire.messages.fetch import FETCH, FetchableTopicResponse, FetchRequest, NodeEndpoint, PartitionData
+from raftka.wire.messages.fetch import FETCH, READ_COMMITTED, FetchableTopicResponse, FetchRequest, NodeEndpoint, PartitionData
 
 response = FETCH.response
 of_topic = response.responses
@@ -63,3 +65,25 @@ class FetchAnswer:
 def told_again(row: PartitionData) -> bool:
     """Whether a session tells it with each answer: errors, divergences, another replica to read from."""
     return bool(row.error_code or row.diverging_epoch.epoch >= 0 or row.preferred_read_replica >= 0)
+
+
+def answer_bytes(request: Request[FetchRequest], rows: Mapping[CachedPartition, PartitionData]) -> int:
+    """The size of an answer with these rows as a quota counts it: with its size field, without its header. Rows of errors count as any."""
+    version, flexible = request.version, request.version in FETCH.flexible
+    size, of_a_topic, of_a_row = _sizes(version, request.body.isolation_level == READ_COMMITTED)
+    topics: set[str | bytes] = set()
+    for cached in rows:
+        if cached.name not in topics:
+            topics.add(cached.name)
+            size += of_a_topic + (len(cached.topic.encode()) if version < 13 else 0)
+        size += of_a_row + cached.size + (len(varint(cached.size + 1)) - 1 if flexible else 0)
+    return size
+
+
+@cache
+def _sizes(version: int, isolated: bool) -> tuple[int, int, int]:
+    """Bytes of an answer without rows, of a topic, of a partition without records."""
+    row = of_partition(aborted_transactions=[] if isolated else None, records=b"")
+    answers = (response(), response(responses=[of_topic(partitions=[])]), response(responses=[of_topic(partitions=[row])]))
+    none, topic, partition = [len(FETCH.encode_response(version, each)) for each in answers]
+    return 4 + none, topic - none, partition - topic

@@ -114,7 +114,9 @@ def _missing(request: Request[MetadataRequest], services: Services, name: str) -
         if not request.may("CREATE", THE_CLUSTER) and not request.may("CREATE", (TOPIC, name)):
             return Code.TOPIC_AUTHORIZATION_FAILED
         settings = services.metadata.settings  # this broker's, whichever node is the controller
-        services.topic_creation.want(NewTopic(name, settings["num.partitions"], settings["default.replication.factor"]))
+        partitions: int = settings["num.partitions"]
+        if request.meter is None or services.topic_creation.wants(name) or request.meter.may_create(partitions):
+            services.topic_creation.want(NewTopic(name, partitions, settings["default.replication.factor"]))
     return Code.UNKNOWN_TOPIC_OR_PARTITION
 
 

@@ -282,7 +282,7 @@ class _Produce:
         except KafkaError:
             one_batch(records)  # what is no batch is told before anything else
             raise
-        if len(self.topics) == 1 and len(topic.partition_data) == 1:
+        if len(self.topics) == 1 and len(topic.partition_data) == 1 and request.meter is None:
             remember(request, partition, self.services.context)
         row = response.responses.partition_responses(
             index=asked.index, error_code=0, base_offset=base, log_append_time_ms=time_ms, log_start_offset=partition.log.start_offset

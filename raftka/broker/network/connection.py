@@ -16,7 +16,7 @@ from raftka.broker.network.frame_pool import FramePool
 from raftka.broker.network.session import Session
 from raftka.broker.telemetry.metrics import BOUNDS_S, FAST_S, Latency, Metrics
 from raftka.limits import IDLE_SECONDS, LOGIN_SECONDS, OUTPUT_BYTES, PARTIAL_FRAME_SECONDS, REQUEST_BYTES, REQUESTS_IN_HAND, Limit, LimitExceeded
-from raftka.runtime.interfaces import Buffer, FileSpan, Transport
+from raftka.runtime.interfaces import Buffer, FileSpan, Timer, Transport
 from raftka.wire.errors import ProtocolError
 from raftka.wire.frame import FrameBuffer
 
@@ -122,10 +122,12 @@ class ServerConnection:
         "_frames",
         "_full",
         "_held",
+        "_muted_until",
         "_over",
         "_pending_bytes",
         "_replanned",
         "_stopped",
+        "_unmutes",
         "active",
         "dispatcher",
         "follower",
@@ -157,6 +159,8 @@ class ServerConnection:
         self._pending_bytes = 0  # of a frame that was not whole then
         self._frames = FrameBuffer(REQUEST_BYTES.value, pool)
         self._held = 0  # holding requests and mutes
+        self._muted_until = 0.0
+        self._unmutes: Timer | None = None
         self._full = False  # too much in hand
         self._stopped = False  # reading, because of what is held or too much in hand
         self._backlog: deque[bytearray] = deque()  # frames behind one that holds
@@ -215,6 +219,9 @@ class ServerConnection:
         if not self.session.peer:  # it was never opened: turned away at the door
             self.dispatcher.refused(self, reason)
         self.transport = None
+        if self._unmutes is not None:  # it may be hours away
+            self._unmutes.cancel()
+            self._unmutes = None
         self._drop_requests()
         self.plans.clear()
         self.pipeline = None
@@ -278,8 +285,17 @@ class ServerConnection:
 
     def mute(self, until: float) -> None:
         """Nothing more is read before (seconds on the runtime's clock); what has come is answered. For quotas (KIP-219); now: a turn later."""
-        self.hold()
-        self.dispatcher.context.runtime.clock.call_at(until, self.release)
+        if self._unmutes is None:
+            self.hold()
+        else:  # it is muted already
+            self._unmutes.cancel()
+            until = max(until, self._muted_until)
+        self._muted_until = until
+        self._unmutes = self.dispatcher.context.runtime.clock.call_at(until, self._unmute)
+
+    def _unmute(self) -> None:
+        self._unmutes = None
+        self.release()
 
     def release_soon(self) -> None:
         """In a turn of its own: requests that lie behind are dispatched then."""
@@ -381,6 +397,9 @@ class ServerConnection:
         self.silent_s = 0.0 if goes_on else self.silent_s + passed_s
         if self.gate is not None and self.gate.is_late:
             return LOGIN_SECONDS
+        if self._muted_until > self.dispatcher.now():
+            self.silent_s = 0.0  # nothing is read, so nothing is missed
+            return IDLE_SECONDS if self.abandoned else None
         limit = PARTIAL_FRAME_SECONDS if (pending and not self._stopped) or self._over else IDLE_SECONDS  # who is held is not to blame
         return limit if self.silent_s >= limit.value else None
 

@@ -4,9 +4,9 @@ A connection beyond a limit is closed at once. Kafka lets it wait unaccepted, wh
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from ipaddress import IPv6Address, ip_address
+from ipaddress import ip_address
 from math import inf
 
 from raftka.broker.context import BrokerContext
@@ -16,11 +16,15 @@ from raftka.broker.network.access.tls import Handshakes, ListenerTls
 from raftka.broker.network.connection import ServerConnection
 from raftka.broker.network.dispatch import Dispatcher
 from raftka.broker.network.frame_pool import FramePool
-from raftka.limits import CONNECTION_RATE, CONNECTIONS, CONNECTIONS_OF_ADDRESS, CONNECTIONS_OF_LISTENER, UNBOUNDED, Limit
+from raftka.broker.network.quotas.precedence import Quotas, plain_address, rates_of_addresses
+from raftka.broker.network.quotas.sensors import Sensors
+from raftka.limits import CONNECTION_RATE, CONNECTIONS, CONNECTIONS_OF_ADDRESS, CONNECTIONS_OF_LISTENER, HELD_CONNECTIONS, UNBOUNDED, Limit
 from raftka.metadata.image import Endpoint
+from raftka.metadata.quotas import CONNECTION_CREATION_RATE
 from raftka.runtime.interfaces import Connection
 from raftka.security.client_security import uses_sasl, uses_tls
 
+TOO_FAST = "connections from that address come too fast"
 SWEEP_S = 20.0  # how often connections are looked at; idle ones are closed
 
 
@@ -52,6 +56,9 @@ class ConnectionQuotas:
         self._of_listener: Counter[str] = Counter()
         self._rates: dict[str, Rate] = {}  # by listener; "": of all
         self._sweeping = False
+        self._rates_of_addresses: Mapping[str | None, float] = {}  # connections a second; None: of the others
+        self._sensors = Sensors(context)
+        self._held = 0  # connections that came too fast, until they are closed
 
     # coming
 
@@ -89,6 +96,35 @@ class ConnectionQuotas:
         if self._of_address[address] > allowed:
             self._context.metrics.hit(replace(CONNECTIONS_OF_ADDRESS, value=allowed, reason=f"{CONNECTIONS_OF_ADDRESS.reason}, {address}"))
             connection.abort("too many connections from that address")
+        elif self._rates_of_addresses and not self._protected(connection.session.listener):
+            self._check_rate(connection, address)
+
+    def on_quotas(self, quotas: Quotas) -> None:
+        self._rates_of_addresses = rates_of_addresses(quotas)
+
+    def _check_rate(self, connection: ServerConnection, address: str) -> None:
+        """A connection that comes too fast is not read, and closed when its address may come again, at most a sample of the window later."""
+        per_s = self._rates_of_addresses.get(address, self._rates_of_addresses.get(None))
+        if per_s is None:
+            return
+        rate, now = self._sensors.rate((CONNECTION_CREATION_RATE, address, None)), self._clock.now()
+        rate.record(1, now)
+        delay_s = min(rate.delay_s(per_s, now), self._sensors.window.sample_s)
+        if not delay_s:
+            return
+        rate.record(-1, now)
+        self._context.metrics.count("raftka_throttled_connections_total")
+        if self._held >= HELD_CONNECTIONS.value:
+            self._context.metrics.hit(HELD_CONNECTIONS)
+            connection.abort(TOO_FAST)
+            return
+        self._held += 1
+        connection.hold()
+        self._clock.call_at(now + delay_s, lambda: self._close_held(connection))
+
+    def _close_held(self, connection: ServerConnection) -> None:
+        self._held -= 1
+        connection.abort(TOO_FAST)
 
     def closed(self, connection: ServerConnection) -> None:
         if connection in self._connections:
@@ -165,12 +201,7 @@ def overrides(text: str) -> dict[str, int]:
 
 def _address(peer: str) -> str:
     """Of `host:port`; as `overrides` writes it."""
-    host = peer.rpartition(":")[0]
-    try:
-        address = ip_address(host)
-    except ValueError:  # a world without numbers
-        return host
-    return str(address.ipv4_mapped or address) if isinstance(address, IPv6Address) else host
+    return plain_address(peer.rpartition(":")[0].strip("[]"))
 
 
 def _less(counter: Counter[str], key: str) -> None:

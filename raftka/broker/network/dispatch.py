@@ -17,6 +17,7 @@ from raftka.broker.network.connection import HEAD, Parts, ServerConnection
 from raftka.broker.network.frame_pool import FramePool
 from raftka.broker.network.long_requests import CLOSED, LongRequests
 from raftka.broker.network.long_work import LongWork, Steps, Unfinished, drained
+from raftka.broker.network.quotas.client_quotas import ClientQuotas
 from raftka.broker.network.request import Delayed, Request
 from raftka.broker.telemetry.metrics import SAMPLED, Latency
 from raftka.wire.errors import Code, KafkaError, ProtocolError, limit_of
@@ -87,6 +88,7 @@ class Dispatcher:
         self.events = context.events
         self.metrics = context.metrics
         self.authorizer: Authorizer = AllowAll()
+        self.quotas = ClientQuotas(context)
         self.interceptors: dict[int, Interceptor] = {}  # by API key; for tests that inject faults
         self.connections: dict[ServerConnection, None] = {}
         self.now = context.runtime.clock.now
@@ -106,7 +108,7 @@ class Dispatcher:
             if key != FETCH_KEY:
                 connection.complete_early()
             connection.check_crowded()
-        if not self.interceptors:
+        if not self.interceptors and not (self.quotas.active and self.quotas.limits(connection.session)):
             plan = connection.plans.get(key)
             if plan is not None:
                 self.kind = plan.kind
@@ -130,14 +132,20 @@ class Dispatcher:
         if len(frame) > LONG_FRAME_BYTES:
             self._decode_long(connection, registration, version, frame)
         else:
-            self._call(registration, self._decode(connection, registration.api, version, frame))
+            request = self._decode(connection, registration.api, version, frame)
+            self._call(registration, request)
+            if request.meter is not None:
+                request.meter.pause()
         if self.kind is not None:
             self.kind.add(self.now() - self.began)
 
     def dispatch_many(self, connection: ServerConnection, frames: Sequence[memoryview]) -> int:
         """Return how many frames from the front a plan has answered together."""
         plan = connection.pipeline
-        if plan is None or self.interceptors or not self.authorizer.allowed(connection.session, plan.operation, plan.resource):
+        session = connection.session
+        if plan is None or self.interceptors or not self.authorizer.allowed(session, plan.operation, plan.resource):
+            return 0
+        if self.quotas.active and self.quotas.limits(session):
             return 0
         if connection.slots:
             connection.complete_early()
@@ -150,14 +158,21 @@ class Dispatcher:
         return count
 
     def _decode(self, connection: ServerConnection, api: AnyApi, version: int, frame: memoryview) -> Request[Row]:
+        began_s = self.cpu_s() if self.quotas.active else 0.0
         header, position = self._header(connection, api, version, frame)
         body, _ = api.decode_request(version, frame, position)
-        return Request(api, version, header.correlation_id, body, connection.session, connection, self, frame, position)
+        request = Request(api, version, header.correlation_id, body, connection.session, connection, self, frame, position)
+        if self.quotas.active:
+            request.meter = self.quotas.meter(request, began_s)
+        return request
 
     @staticmethod
     def _header(connection: ServerConnection, api: AnyApi, version: int, frame: memoryview) -> tuple[RequestHeader, int]:
         header, position = decode_request_header(frame, flexible=version in api.flexible)
-        connection.session.client_id = header.client_id
+        if header.client_id != connection.session.client_id:  # plans are those of one client id
+            connection.session.client_id = header.client_id
+            connection.plans.clear()
+            connection.pipeline = None
         return header, position
 
     def _decode_long(self, connection: ServerConnection, registration: Registration, version: int, frame: memoryview) -> None:
@@ -171,7 +186,9 @@ class Dispatcher:
         )
         steps = api.decode_request_in_steps(version, frame, position)
         done, wanted = partial(self._decoded, registration, request), partial(self.wanted, request)
-        resume = partial(self.long_work.resume, api.name, steps, done, wanted, partial(self.request_failed, request))
+        if self.quotas.active:
+            request.meter = self.quotas.meter(request, self.cpu_s())
+        resume = partial(self.long_work.resume, api.name, steps, done, wanted, partial(self.request_failed, request), request.spent)
         try:
             if not self.long_requests.enter(request, len(frame), resume):
                 raise Unfinished
@@ -190,6 +207,9 @@ class Dispatcher:
             self._call(registration, request)
             if not request.goes_on and not request.stays:
                 self.long_requests.leave(request)
+        finally:
+            if request.meter is not None:
+                request.meter.pause()
 
     def wanted(self, request: Request[Row]) -> bool:
         """Return whether the client is still there; else the request is over."""
@@ -220,7 +240,11 @@ class Dispatcher:
             if isinstance(result, Exception):
                 raise result
             request.body = result[0]
+            if request.meter is not None:
+                request.meter.go_on()
             self._call(registration, request)
+            if request.meter is not None:
+                request.meter.pause()
         except ProtocolError as error:
             connection.refuse(error)
         except Exception as error:
@@ -231,6 +255,8 @@ class Dispatcher:
         connection.release()
 
     def _call(self, registration: Registration, request: Request[Row]) -> None:
+        if request.meter is not None:
+            self.quotas.arrived(request)
         try:
             answer: Answer | Exception = self._intercepted(request)
             if answer is None:
@@ -289,7 +315,7 @@ class Dispatcher:
                 self.long_requests.leave(request)
             connection.release()
 
-        self.long_work.resume(request.api.name, steps, done, partial(self.wanted, request), partial(self.request_failed, request))
+        self.long_work.resume(request.api.name, steps, done, partial(self.wanted, request), partial(self.request_failed, request), request.spent)
 
     def _answer(self, request: Request[Row], answer: Answer | Exception) -> None:
         slot = request.slot
@@ -333,6 +359,8 @@ class Dispatcher:
 
     def encoded(self, request: Request[Row], row: Row) -> Parts:
         try:
+            if request.meter is not None:
+                request.meter.tell(row)
             return request.encode(row)
         except Exception as error:
             return self.broken(request, error)

@@ -63,13 +63,14 @@ class LongWork:
         done: Callable[[T | Exception], None],
         wanted: Callable[[], bool] = lambda: True,
         failed: Callable[[Exception], None] | None = None,
+        spent: Callable[[float], None] | None = None,
     ) -> None:
         """Run the rest of `steps` in later turns, then call `done` with its result, or with the exception that ended it.
 
         `wanted` is asked before each slice: when nobody wants the result any more, the generator is closed and `done` is not called.
-        `failed` is called with what `done` raises: a bug of ours, which ends this work and nothing else.
+        `failed` is called with what `done` raises: a bug of ours, which ends this work and nothing else. `spent`: with the CPU time of each slice.
         """
-        self._queue.append(_Work(name, steps, done, wanted, failed or partial(self.failed, name)))
+        self._queue.append(_Work(name, steps, done, wanted, failed or partial(self.failed, name), spent))
         self._schedule()
 
     def run(
@@ -79,18 +80,26 @@ class LongWork:
         done: Callable[[T | Exception], None],
         wanted: Callable[[], bool] = lambda: True,
         failed: Callable[[Exception], None] | None = None,
+        spent: Callable[[float], None] | None = None,
     ) -> None:
         """Begin now, go on in later turns if need be. What `done` raises in this turn is the caller's."""
         try:
-            result = self.begin(steps)
+            result = self.begin(steps) if spent is None else self._counted(self.begin, steps, spent)
         except Unfinished:
-            self.resume(name, steps, done, wanted, failed)
+            self.resume(name, steps, done, wanted, failed, spent)
         except Exception as error:
             done(error)
         else:
             done(result)
 
-    async def finish(self, name: str, steps: Steps[T]) -> T:
+    def _counted(self, work: Callable[[Steps[T]], T], steps: Steps[T], spent: Callable[[float], None]) -> T:
+        began = self._clock.cpu_s()
+        try:
+            return work(steps)
+        finally:
+            spent(self._clock.cpu_s() - began)
+
+    async def finish(self, name: str, steps: Steps[T], spent: Callable[[float], None] | None = None) -> T:
         """For async handlers: run `steps` to its end and return its result, or raise what it raises."""
         ended = trio.Event()
         outcome: list[T | Exception] = []
@@ -99,7 +108,7 @@ class LongWork:
             outcome.append(result)
             ended.set()
 
-        self.run(name, steps, done)
+        self.run(name, steps, done, spent=spent)
         await ended.wait()
         (result,) = outcome
         if isinstance(result, Exception):
@@ -136,7 +145,8 @@ class LongWork:
                 if not work.wanted():
                     work.steps.close()
                     continue
-                result = self._some_steps(work.steps, until)
+                some = partial(self._some_steps, until=until)
+                result = some(work.steps) if work.spent is None else self._counted(some, work.steps, work.spent)
             except Unfinished:
                 self._queue.append(work)
             except Exception as error:
@@ -156,16 +166,23 @@ class LongWork:
 
 
 class _Work(Generic[T]):
-    __slots__ = ("done", "failed", "name", "steps", "wanted")
+    __slots__ = ("done", "failed", "name", "spent", "steps", "wanted")
 
     def __init__(
-        self, name: str, steps: Steps[T], done: Callable[[T | Exception], None], wanted: Callable[[], bool], failed: Callable[[Exception], None]
+        self,
+        name: str,
+        steps: Steps[T],
+        done: Callable[[T | Exception], None],
+        wanted: Callable[[], bool],
+        failed: Callable[[Exception], None],
+        spent: Callable[[float], None] | None,
     ) -> None:
         self.name = name
         self.steps = steps
         self.done = done
         self.wanted = wanted
         self.failed = failed
+        self.spent = spent
 
     def end(self, result: T | Exception) -> None:
         try:

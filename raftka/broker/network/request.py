@@ -8,6 +8,7 @@ from raftka.broker.network.access.authorizer import Authorizer, Resource, author
 from raftka.broker.network.connection import Parts, ServerConnection, Slot
 from raftka.broker.network.frame_pool import FramePool
 from raftka.broker.network.long_work import LongWork, Steps, T
+from raftka.broker.network.quotas.meter import Meter
 from raftka.broker.network.session import Session
 from raftka.broker.telemetry.metrics import Latency, Metrics
 from raftka.wire.codec import Piece
@@ -91,6 +92,7 @@ class Request(Generic[Body_co]):
     goes_on: bool = False  # its handler is at work in later turns too
     stays: bool = False  # among the long requests until its answer is written, also when that comes later
     slot: Slot | None = None  # its place among the answers, once it goes on in a later turn
+    meter: Meter | None = field(default=None, repr=False)  # of a client with quotas
 
     def keep(self, pool: FramePool) -> None:
         """Keep the parts of the frame that are still read: the request goes on in a later turn, when the frame's memory may be used again."""
@@ -110,7 +112,12 @@ class Request(Generic[Body_co]):
 
     async def finish(self, steps: Steps[T]) -> T:
         """For async handlers: work over many items, in slices."""
-        return await self.dispatcher.long_work.finish(self.api.name, steps)
+        return await self.dispatcher.long_work.finish(self.api.name, steps, self.spent)
+
+    @property
+    def spent(self) -> Callable[[float], None] | None:
+        """Is told of CPU time that goes into the request, when that is counted."""
+        return None if self.meter is None else self.meter.spent
 
     def may(self, operation: str, resource: Resource) -> bool:
         return self.dispatcher.authorizer.allowed(self.session, operation, resource)

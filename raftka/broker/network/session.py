@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from raftka.broker.network.quotas.precedence import Applied
+
 
 @dataclass(slots=True)
 class Session:
@@ -15,3 +17,4 @@ class Session:
     mechanism: str = ""  # of SASL, with which the client logged in
     decisions: dict[tuple[str, tuple[str, str]], bool] = field(default_factory=dict, repr=False)  # of the authorizer, about this client
     decided_at: int = -1  # the state of the ACLs that they are about
+    quotas: Applied | None = None  # that applied when it was asked last

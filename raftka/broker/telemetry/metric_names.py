@@ -118,6 +118,12 @@ raftka_authentications_total counter Logins by SASL that succeeded.
 raftka_failed_authentications_total counter Those that failed.
 raftka_tls_handshakes_total counter TLS handshakes with clients that succeeded.
 raftka_failed_tls_handshakes_total counter Those that failed, and connections that broke off because a record was wrong.
+raftka_throttled_by_producer_byte_rate_total counter Requests whose client has to wait because of its producer_byte_rate.
+raftka_throttled_by_consumer_byte_rate_total counter Likewise of its consumer_byte_rate: the answer was empty.
+raftka_throttled_by_request_percentage_total counter Likewise of its request_percentage.
+raftka_throttled_by_controller_mutation_rate_total counter Topics that were refused or delayed by a controller_mutation_rate.
+raftka_throttled_connections_total counter Connections that were closed because of an address's connection_creation_rate.
+raftka_throttle_milliseconds_total counter Milliseconds that clients were told to wait, over all answers.
 raftka_certificate_expiry_timestamp_seconds gauge When this node's own certificate ends, since the epoch, by listener; outgoing: to other brokers.
 raftka_handler_errors_total counter Requests and commands that failed by a mistake of ours.
 raftka_protocol_errors_total counter Client connections closed because of what came on them.

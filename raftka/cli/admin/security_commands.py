@@ -1,10 +1,10 @@
-"""`raftka acls` and `raftka users`: their part of the tree. What a command does stands in acls.py and users.py, imported when it is called."""
+"""`raftka acls`, `users` and `quotas`: their part of the tree. What a command does stands in files of these names, imported when it is called."""
 
 from collections.abc import Callable
 
 import click
 
-from raftka.cli.options import Command, Option, client_options
+from raftka.cli.options import Command, Option, client_options, pairs
 from raftka.security.acls import OPERATION_NAMES
 
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -99,5 +99,57 @@ def users_set(**options: Option) -> None:
 def users_delete(**options: Option) -> None:
     """Delete a user's credentials. Connections that are open go on."""
     from raftka.cli.admin.users import delete
+
+    raise SystemExit(delete(**options))
+
+
+@click.group()
+def quotas() -> None:
+    """How much clients may do in a second: list, set and delete quotas."""
+
+
+def _entity_options(command: Command) -> Command:
+    """Options that name a user, a client id, both, or an address."""
+    options: list[Callable[[Command], Command]] = [
+        click.option("--user", metavar="NAME", help="A user, without User:."),
+        click.option("--client-id", metavar="NAME", help="A client id; with a user, that user's client of this id."),
+        click.option("--ip", metavar="ADDRESS", help="An address."),
+        click.option(
+            "--default", "defaults", type=click.Choice(("user", "client-id", "ip")), multiple=True, help="All that have none; may be repeated."
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@quotas.command("list")
+@_entity_options
+@client_options
+def quotas_list(**options: Option) -> None:
+    """Quotas that exist, all or those of what is named."""
+    from raftka.cli.admin.quotas import list_all
+
+    raise SystemExit(list_all(**options))
+
+
+@quotas.command("set")
+@click.argument("quotas", nargs=-1, required=True, callback=pairs, metavar="QUOTA=NUMBER...")
+@_entity_options
+@client_options
+def quotas_set(**options: Option) -> None:
+    """Set producer_byte_rate, consumer_byte_rate, request_percentage, controller_mutation_rate; of an address connection_creation_rate."""
+    from raftka.cli.admin.quotas import alter
+
+    raise SystemExit(alter(**options))
+
+
+@quotas.command("delete")
+@click.argument("keys", nargs=-1, metavar="[QUOTA...]")
+@_entity_options
+@client_options
+def quotas_delete(**options: Option) -> None:
+    """Delete quotas of what is named, all of them unless some are given."""
+    from raftka.cli.admin.quotas import delete
 
     raise SystemExit(delete(**options))

@@ -61,6 +61,8 @@ USED: dict[str, tuple[Check | None, str]] = {
     "broker.rack": (None, "Where the broker stands; replicas are spread over racks."),
     "broker.session.timeout.ms": (at_least(1), "Silence after which the controller fences a broker."),
     "connection.failed.authentication.delay.ms": (at_least(0), "Milliseconds from a failed login to its answer and the end of the connection."),
+    "controller.quota.window.num": (at_least(1), "Samples in the window of controller_mutation_rate: so many times its length may be used at once."),
+    "controller.quota.window.size.seconds": (at_least(1), "Length of one of these samples."),
     "connections.max.reauth.ms": (
         at_least(0),
         "Milliseconds after which a client must authenticate again; 0: never. With a listener's prefix.",
@@ -142,6 +144,8 @@ USED: dict[str, tuple[Check | None, str]] = {
         None,
         "Whether every certificate at the controller's listeners must name the node that it is for: urn:raftka:node:ID among its alternative names.",
     ),
+    "quota.window.num": (at_least(1), "Samples that the rates of clients with quotas are measured over."),
+    "quota.window.size.seconds": (at_least(1), "Length of one of these samples."),
     "raftka.group.consumer.busy.interval.ms": (
         at_least(0),
         "Time between heartbeats of a consumer group in which something has just happened; it grows until it is as ever. 0: always as ever.",

@@ -30,8 +30,9 @@ from raftka.metadata.controller.reassignments import alter_reassignments, list_r
 from raftka.metadata.controller.topics import Names, NamesAbove, TopicCreation, create_partitions, delete_topics
 from raftka.metadata.credentials import alter_scram_credentials
 from raftka.metadata.image import MetadataImage
+from raftka.metadata.quotas import alter_client_quotas
 from raftka.metadata.records import ConfigSet, Record, TopicCreated, TopicDeleted
-from raftka.metadata.security_commands import AlterScramCredentials, CreateAcls, DeleteAcls
+from raftka.metadata.security_commands import AlterClientQuotas, AlterScramCredentials, CreateAcls, DeleteAcls
 from raftka.wire.errors import Code, KafkaError
 
 Decided = tuple[Iterable[Record], object]
@@ -120,6 +121,8 @@ class Draft:
                 return delete_acls(image, command)
             case AlterScramCredentials():
                 return alter_scram_credentials(image, command)
+            case AlterClientQuotas():
+                return alter_client_quotas(image, command, hits)
             case DescribeQuorum():
                 raise KafkaError(Code.UNSUPPORTED_VERSION, "that is the quorum's to tell")
 

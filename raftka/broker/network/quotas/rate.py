@@ -1,0 +1,104 @@
+"""What a quota is compared with: a rate over a sampled window, and a bucket of tokens, both as Kafka computes them. Pure; time is an argument (s).
+
+A rate's samples begin with the first event after the sample before has ended. The window reaches from the oldest sample until now, and full samples
+that are missing are counted as if they had passed: so a client that was silent may use all but one sample of the window at once.
+"""
+
+from collections import deque
+from math import inf
+
+ROUNDING_S = 1e-6  # a sample that lacks no more than this of its length has ended: times are sums of fractions
+
+
+class Window:
+    """`quota.window.num` samples of `quota.window.size.seconds`."""
+
+    __slots__ = ("sample_s", "samples")
+
+    def __init__(self, samples: int, sample_s: float) -> None:
+        self.samples = samples
+        self.sample_s = sample_s
+
+    @property
+    def full_s(self) -> float:
+        return self.samples * self.sample_s
+
+    @property
+    def at_once_s(self) -> float:
+        """So many seconds' worth may be used at once after a silence."""
+        return (self.samples - 1) * self.sample_s
+
+
+class Rate:
+    __slots__ = ("_samples", "_total", "_window")
+
+    def __init__(self, window: Window) -> None:
+        self._window = window
+        self._samples: deque[list[float]] = deque()  # begin, last event, sum
+        self._total = 0.0
+
+    def record(self, value: float, now: float) -> None:
+        """A negative value takes back what was recorded."""
+        samples = self._samples
+        if not samples or now - samples[-1][0] >= self._window.sample_s - ROUNDING_S:
+            samples.append([now, now, 0.0])
+        sample = samples[-1]
+        sample[1] = now
+        sample[2] += value
+        self._total += value
+
+    def window_s(self, now: float) -> float:
+        """The length of the window now; drops samples that are too old."""
+        window, samples = self._window, self._samples
+        while samples and (now - samples[0][1] >= window.full_s - ROUNDING_S or len(samples) > window.samples + 1):
+            self._total -= samples.popleft()[2]
+        if not samples:
+            self._total = 0.0
+            return window.at_once_s
+        elapsed = now - samples[0][0]
+        missing = window.samples - 1 - int((elapsed + ROUNDING_S) / window.sample_s)
+        return max(elapsed + max(0, missing) * window.sample_s, 0.001)
+
+    def used(self, now: float) -> float:
+        self.window_s(now)
+        return self._total
+
+    def delay_s(self, quota: float, now: float) -> float:
+        """How long nothing may come for the rate to be the quota again; 0 when it is not above."""
+        window_s = self.window_s(now)  # first: it drops what is too old
+        return max(0.0, self._total / quota - window_s)
+
+    def is_idle(self, now: float) -> bool:
+        """Return whether a new one would do as well."""
+        self.window_s(now)
+        return not self._samples
+
+
+class TokenBucket:
+    """A whole window's worth of tokens; the last of them may be overdrawn by one request (KIP-599)."""
+
+    __slots__ = ("_at", "_quota", "_tokens", "_window")
+
+    def __init__(self, window: Window) -> None:
+        self._window = window
+        self._tokens, self._at = inf, 0.0
+        self._quota = 0.0  # the last one
+
+    def record(self, value: float, quota: float, now: float) -> None:
+        """A negative value gives tokens back."""
+        self._refill(quota, now)
+        self._tokens = min(self._tokens - value, quota * self._window.full_s)
+
+    def delay_s(self, quota: float, now: float) -> float:
+        """How long until the bucket is not below empty."""
+        self._refill(quota, now)
+        return max(0.0, -self._tokens / quota)
+
+    def is_idle(self, now: float) -> bool:
+        """Return whether a new one would do as well."""
+        self._refill(self._quota, now)
+        return self._tokens >= self._quota * self._window.full_s
+
+    def _refill(self, quota: float, now: float) -> None:
+        self._tokens = min(self._tokens + max(0.0, now - self._at) * quota, quota * self._window.full_s)
+        self._at, self._quota = now, quota
