@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from raftka.broker.exporter.http import HttpServer
+from raftka.broker.exporter.pages import guarded_server
 from raftka.broker.handlers.services import Services
 from raftka.runtime.interfaces import Listener
 from zookeeper_bridge.server.admin import Commands
@@ -32,7 +32,7 @@ class Edge:
         )
         self._admin_listener: Listener | None = None
         if settings["zookeeper.bridge.admin.port"] is not None:
-            pages = HttpServer(Commands(self.bridge), context.runtime.clock, context.metrics, context.events)
+            pages = guarded_server(services, Commands(self.bridge), {}, "bridge admin")
             port = settings["zookeeper.bridge.admin.port"]
             try:
                 self._admin_listener = context.runtime.network.listen(settings["zookeeper.bridge.host"], port, pages.accept)
