@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from raftka.broker.network.listening import CannotListen
 from tests.broker.test_http import Browser
 from tests.zookeeper_bridge.stage import BridgeStage
 from zookeeper_bridge.edge import open_edge
@@ -140,8 +141,9 @@ def test_a_port_that_is_taken_is_named_and_nothing_stays_open() -> None:
         node = stage.nodes[1]
         taken = node.runtime.network.listen("n1", PORT, lambda: None)
 
-        with pytest.raises(OSError, match=f"^zookeeper.bridge.admin.port={PORT}: "):
+        with pytest.raises(CannotListen) as refused:
             open_edge(node.services)
+        assert refused.value.setting == "zookeeper.bridge.admin.port"
 
         taken.close()
         open_edge(node.services)

@@ -26,6 +26,7 @@ from zookeeper_bridge.machine.writes.controls import Controls
 from zookeeper_bridge.protocol.errors import Err, ZooKeeperError
 from zookeeper_bridge.protocol.opcodes import Op
 from zookeeper_bridge.protocol.paths import child_of, parent_of
+from zookeeper_bridge.tree.acl import Rights
 from zookeeper_bridge.tree.projection import Controller
 from zookeeper_bridge.tree.quotas import Enforcement
 from zookeeper_bridge.tree.store import PACKAGE, SESSION, NodeKind, Session, session_of, unpack_session
@@ -50,12 +51,14 @@ class Machine:
         hit: Callable[[Limit], None] = lambda limit: None,
         controller: Callable[[], Controller] = lambda: Controller(None, 0),
         quotas: Enforcement | None = None,
+        rights: Rights = Rights(),  # noqa: B008  # it cannot change
     ) -> None:
         """`tree`: has every committed change. `hit` gets the limits that are reached. `controller`: the one beside which the machine runs.
 
         `quotas`: None where they are not enforced.
         """
         self._quotas = quotas
+        self._rights = rights
         self._tree = tree
         self._controller = controller
         self.hit = hit
@@ -80,7 +83,7 @@ class Machine:
         except ValueError as error:
             raise KafkaError(Code.INVALID_REQUEST, str(error)) from error
         layer = self._draft(context)
-        controls = Controls(draft, self._controller())
+        controls = Controls(draft, self._controller(), guarded=self._rights.guarded)
         decision = _Decision(self, layer, batch, context, controls)
         results = [decision.result(request) for request in batch.requests]
         zxid = context.next_offset if layer.changes or draft.records else context.next_offset - 1
@@ -247,7 +250,16 @@ class _Decision:
         if machine._owners.setdefault(request.session_id, owner) != owner:
             return Result(Err.SESSION_MOVED)
         identities = self._batch.identities[request.identities]
-        return Caller(request.session_id, identities, context.wall_ms, context.next_offset, machine.hit, self._controls, machine._quotas)
+        return Caller(
+            request.session_id,
+            identities,
+            context.wall_ms,
+            context.next_offset,
+            machine.hit,
+            self._controls,
+            machine._quotas,
+            machine._rights,
+        )
 
     def _open(self, request: Open) -> Result:
         layer, context = self._layer, self._context

@@ -41,10 +41,10 @@ def keeps_configs(path: str) -> bool:
 
 
 class Layout(Projection):
-    def __init__(self, tree: Stored) -> None:
+    def __init__(self, tree: Stored, *, guarded: bool = False) -> None:
         self._seen: dict[str, int] = {}
         self._moving: dict[Partition, None] = {}
-        super().__init__(tree, MetadataImage(), Controller(None, 0), self._seen, lambda: self._moving)
+        super().__init__(tree, MetadataImage(), Controller(None, 0), self._seen, lambda: self._moving, guarded=guarded)
         self._packed: tuple[object, bytes | LongList] = (None, b"")
 
     def load(self, image: MetadataImage, controller: Controller) -> None:

@@ -16,7 +16,7 @@ from raftka.json_values import JsonObject
 from raftka.metadata.image import BROKER, TOPIC, BrokerImage, MetadataImage, TopicImage
 from zookeeper_bridge.protocol.jute import Stat
 from zookeeper_bridge.protocol.paths import parent_of
-from zookeeper_bridge.tree.acl import OPEN, PRIVATE
+from zookeeper_bridge.tree.acl import GUARDED, OPEN, PRIVATE
 from zookeeper_bridge.tree.rules import FOLDERS, Kind, is_secret, rule_of
 from zookeeper_bridge.tree.store import IMPLICIT, NO_FAMILY, Family, NodeKind, Znode, stat_of
 
@@ -26,6 +26,7 @@ BLOCK = 1000  # producer ids at once
 IDS, TOPICS, PRODUCER_IDS, MOVES = "/brokers/ids", "/brokers/topics", "/latest_producer_id_block", "/admin/reassign_partitions"
 CONTROLLER, EPOCH, CLUSTER_ID, FEATURE = "/controller", "/controller_epoch", "/cluster/id", "/feature"
 BORN = Counter(parent_of(path) for path in FOLDERS)  # children that nobody has created
+KEPT = frozenset(FOLDERS) - {"/consumers"}  # as in Kafka, what consumers keep there is theirs
 WITH_MORE = frozenset(("/", "/brokers", "/cluster", "/config", "/admin"))
 CONFIGS = {"topics": TOPIC, "brokers": BROKER}
 Partition = tuple[bytes, int]  # topic id, index
@@ -61,14 +62,22 @@ def computes(path: str) -> bool:
 
 class Projection:
     def __init__(
-        self, tree: Stored, image: MetadataImage, controller: Controller, seen: Mapping[str, int], moving: Callable[[], Collection[Partition]]
+        self,
+        tree: Stored,
+        image: MetadataImage,
+        controller: Controller,
+        seen: Mapping[str, int],
+        moving: Callable[[], Collection[Partition]],
+        *,
+        guarded: bool = False,
     ) -> None:
-        """`seen`: when what is at a path last changed. `moving`: tells all partitions under reassignment."""
+        """`seen`: when what is at a path last changed. `moving`: tells all partitions under reassignment. `guarded`: as Rights has it."""
         self.tree = tree
         self.image = image
         self.controller = controller
         self.seen = seen
         self.moving = moving
+        self.guarded = guarded
         self._written: tuple[TopicImage | None, bytes] = (None, b"")
 
     # all that is there, stored or computed
@@ -77,7 +86,8 @@ class Projection:
         if computes(path):
             found = self.find(path)
             return None if found is None else found.node
-        return self.tree.node(path)
+        node = self.tree.node(path)
+        return node._replace(acl=GUARDED) if self.guarded and path in KEPT and node is not None and node.acl == OPEN else node
 
     def stat(self, path: str, node: Znode) -> Stat:
         if computes(path):
@@ -114,6 +124,12 @@ class Projection:
 
     def find(self, path: str) -> Projected | None:
         """One of which `computes` is true; None: it is not there."""
+        found = self._compute(path)
+        if self.guarded and found is not None and found.node.acl == OPEN:
+            return found._replace(node=found.node._replace(acl=GUARDED))
+        return found
+
+    def _compute(self, path: str) -> Projected | None:
         match path[1:].split("/"):
             case ["brokers", "ids"]:
                 return _folder([str(each) for each in sorted(self.image.alive_brokers())], self._at(IDS))

@@ -232,12 +232,26 @@ USED: dict[str, tuple[Check | None, str]] = {
         between(0, 65535),
         "Port of the bridge's pages for ZooKeeper's monitors (/commands); 0 picks a free one, unset: none.",
     ),
+    "zookeeper.bridge.enforce.auth.schemes": (
+        some_of("digest", "sasl", "x509"),
+        "Schemes of which a client of the bridge must show one before all else, as ZooKeeper's enforce.auth.schemes; empty: none.",
+    ),
     "zookeeper.bridge.enforce.quota": (None, "Whether the bridge refuses writes beyond a hard quota of znodes, as ZooKeeper's enforceQuota."),
     "zookeeper.bridge.host": (None, "Where the bridge listens."),
     "zookeeper.bridge.port": (between(0, 65535), "Port of the bridge for ZooKeeper clients; 0 picks a free one, unset: none."),
     "zookeeper.bridge.readonlymode.enabled": (
         None,
         "Whether a node that no controller answers serves reads to clients that allow for it, as ZooKeeper's readonlymode.enabled.",
+    ),
+    "zookeeper.bridge.sasl.jaas.config": (
+        None,
+        'Users of the bridge\'s DIGEST-MD5: org.apache.zookeeper.server.auth.DigestLoginModule required user_NAME="PASSWORD";',
+    ),
+    "zookeeper.bridge.sasl.plaintext.enable": (None, "Whether clients may log in by DIGEST-MD5 without TLS."),
+    "zookeeper.bridge.sasl.super.users": (None, "Those of these users whom the bridge lets do everything, as zookeeper.superUser."),
+    "zookeeper.bridge.set.acl": (
+        None,
+        "Whether Kafka's znodes are written by super and sasl:kafka alone, as zookeeper.set.acl; unset: where the cluster has an authorizer.",
     ),
     "zookeeper.bridge.secure.port": (
         between(0, 65535),
@@ -254,6 +268,7 @@ USED: dict[str, tuple[Check | None, str]] = {
     "zookeeper.bridge.ssl.truststore.password": (None, "Password of a PKCS12 file."),
     "zookeeper.bridge.super.digest": (None, "user:digest, as in an ACL, of whom the bridge lets do everything."),
     "zookeeper.bridge.tick.ms": (at_least(1), "The bridge's unit of time: sessions last 2 to 20 of it."),
+    "zookeeper.bridge.x509.super.user": (None, "Subject of the certificate whose owner the bridge lets do everything."),
 }
 
 # Valid values of names that can be set at run time and that nothing will read: there are no pools of threads. One loop serves

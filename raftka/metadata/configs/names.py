@@ -378,11 +378,16 @@ raftka.quorum.heartbeat.interval.ms int 200
 raftka.validation string header
 zookeeper.bridge.4lw.commands.whitelist list srvr
 zookeeper.bridge.admin.port int -
+zookeeper.bridge.enforce.auth.schemes list ""
 zookeeper.bridge.enforce.quota boolean false
 zookeeper.bridge.host string 127.0.0.1
 zookeeper.bridge.port int -
 zookeeper.bridge.readonlymode.enabled boolean false
+zookeeper.bridge.sasl.jaas.config password -
+zookeeper.bridge.sasl.plaintext.enable boolean false
+zookeeper.bridge.sasl.super.users list ""
 zookeeper.bridge.secure.port int -
+zookeeper.bridge.set.acl boolean -
 zookeeper.bridge.ssl.client.auth string need
 zookeeper.bridge.ssl.key.password password -
 zookeeper.bridge.ssl.keystore.location string -
@@ -391,6 +396,7 @@ zookeeper.bridge.ssl.truststore.location string -
 zookeeper.bridge.ssl.truststore.password password -
 zookeeper.bridge.super.digest password -
 zookeeper.bridge.tick.ms int 2000
+zookeeper.bridge.x509.super.user string -
 """
 
 # Kafka takes them from the file but does not list them.

@@ -3,8 +3,12 @@
 from collections.abc import Mapping
 
 from raftka.metadata.configs.values import SettingError, Values
+from raftka.security.jaas import JaasError, parse_jaas
 from raftka.security.tls_settings import TlsError, TlsSettings
 
+DIGEST_MODULE = "org.apache.zookeeper.server.auth.DigestLoginModule"
+SCHEMES = ("digest", "sasl", "x509")  # that a client of the bridge can be made to show
+NEEDED = {"sasl": "zookeeper.bridge.sasl.jaas.config", "x509": "zookeeper.bridge.secure.port"}
 CLIENT_AUTH = {"need": "required", "want": "requested"}  # ZooKeeper's words for Kafka's
 
 
@@ -35,6 +39,18 @@ def bridge_tls_of(values: Values) -> TlsSettings:
     return _tls_of(values, own)
 
 
+def bridge_users_of(text: str | None) -> dict[str, str]:
+    """SASL's users of the bridge, with their passwords. Raises JaasError."""
+    if text is None:
+        return {}
+    users = parse_jaas(text, (DIGEST_MODULE,)).users
+    if not users:
+        raise JaasError('it has no users: user_NAME="PASSWORD"')
+    if not all(name and password for name, password in users.items()):
+        raise JaasError("a user has no name, or no password")
+    return users
+
+
 def _tls_of(values: Values, own: Mapping[str, str | None]) -> TlsSettings:
     """The port's own settings are stronger than the node's `ssl.*`; a store of its own takes nothing from the node's store."""
 
@@ -60,9 +76,21 @@ def check_ports(values: Values) -> None:
                 tls_of(values)
             except TlsError as error:
                 raise SettingError(f"{name}: {error}") from None
+    try:
+        bridge_users_of(values["zookeeper.bridge.sasl.jaas.config"])
+    except JaasError as error:
+        raise SettingError(f"zookeeper.bridge.sasl.jaas.config: {error}") from None
+    missing = next((each for each in values["zookeeper.bridge.enforce.auth.schemes"] if not _can_be_shown(values, each)), None)
+    if missing is not None:
+        raise SettingError(f"zookeeper.bridge.enforce.auth.schemes: nobody can log in by {missing}, for {NEEDED[missing]} is not set")
     for name in LOGINS:
         if values[name] is not None and not values[name].strip():
             raise SettingError(f"{name} is empty: take it out, or nobody could log in")
+
+
+def _can_be_shown(values: Values, scheme: str) -> bool:
+    needed = NEEDED.get(scheme)
+    return needed is None or values[needed] is not None
 
 
 LOGINS = (  # who may see the pages, if not everybody

@@ -36,11 +36,13 @@ def write(rule: Rule, layer: Layer, opcode: int, request: jute.Value, caller: Ca
     if verb == "check":
         return _check(node, request.version, caller)
     if verb == "create":
+        _check_guard(caller)
         if node is not None:
             raise ZooKeeperError(Err.NODE_EXISTS)
-        acl.completed(request.acl, caller.identities)  # has to be one, and is not kept
+        acl.completed(request.acl, caller.identities, caller.rights.schemes)  # has to be one, and is not kept
     elif node is None:
         raise ZooKeeperError(Err.NO_NODE)
+    _check_guard(caller)
     if command is None:
         raise ZooKeeperError(Err.NO_AUTH)
     if verb == "create" and request.flags != 0:
@@ -49,6 +51,12 @@ def write(rule: Rule, layer: Layer, opcode: int, request: jute.Value, caller: Ca
         check_version(request.version, node.version)
     command(Written(layer, path, None if verb == "delete" else request.data, node, caller))
     return _answer(verb, opcode, path, layer, caller)
+
+
+def _check_guard(caller: Caller) -> None:
+    """Raises NO_AUTH."""
+    if caller.rights.guarded:
+        acl.check(acl.GUARDED, acl.WRITE, caller.identities)
 
 
 def _check(node: Znode | None, version: int, caller: Caller) -> Done:
