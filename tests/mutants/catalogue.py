@@ -7,6 +7,7 @@ from tests.mutants import (
     groups,
     log,
     login,
+    ports,
     producers,
     raft,
     read_committed,
@@ -19,6 +20,7 @@ from tests.mutants import (
     scenarios_of_groups,
     scenarios_of_logins,
     scenarios_of_logs,
+    scenarios_of_ports,
     scenarios_of_readers,
     scenarios_of_rights,
     scenarios_of_the_quorum,
@@ -48,6 +50,7 @@ AREAS = tuple(
         login,
         rights,
         tls,
+        ports,
         cleaner,
     )
 )
@@ -58,6 +61,7 @@ DIRECTED = (
     scenarios_of_groups,
     scenarios_of_logins,
     scenarios_of_logs,
+    scenarios_of_ports,
     scenarios_of_readers,
     scenarios_of_rights,
     scenarios_of_the_quorum,

@@ -84,6 +84,7 @@ OF_AREA: dict[str, tuple[str, ...]] = {
     "login": (),  # scenarios alone
     "rights": (),  # scenarios alone
     "tls": (),  # scenarios alone
+    "ports": (),  # scenarios alone
 }
 
 
