@@ -27,11 +27,13 @@ from zookeeper_bridge.protocol.errors import Err, ZooKeeperError
 from zookeeper_bridge.protocol.opcodes import Op
 from zookeeper_bridge.protocol.paths import child_of, parent_of
 from zookeeper_bridge.tree.acl import Rights
+from zookeeper_bridge.tree.kafka_acls import ACL_CHANGES
 from zookeeper_bridge.tree.projection import Controller
 from zookeeper_bridge.tree.quotas import Enforcement
 from zookeeper_bridge.tree.store import PACKAGE, SESSION, NodeKind, Session, session_of, unpack_session
 from zookeeper_bridge.tree.tree import Change, Layer, Tree, View
 
+ANNOUNCEMENTS = (CHANGES, *ACL_CHANGES)  # folders of what is of no use after a while
 LOOK_S = 60.0  # between two looks for containers that are empty and times to live that are over, as ZooKeeper's
 LOOKED_AT_ONCE = 1000
 ANNOUNCED_MS = 15 * 60 * 1000  # how long a change of settings stays in /config/changes, as in Kafka
@@ -177,7 +179,8 @@ class Machine:
         """Containers that had children and have none, what has outlived its time to live, and old announcements: some at a time."""
         if not self._to_look:
             self._to_look.extend(self._tree.passing)
-            self._to_look.extend(child_of(CHANGES, name) for name in self._tree.child_names(CHANGES))
+            for folder in ANNOUNCEMENTS:
+                self._to_look.extend(child_of(folder, name) for name in self._tree.child_names(folder))
         for _ in range(min(LOOKED_AT_ONCE, len(self._to_look))):
             path = self._to_look.popleft()
             node = layer.node(path)
@@ -185,7 +188,7 @@ class Machine:
                 continue
             abandoned = node.kind is NodeKind.CONTAINER and layer.family(path).creates > 0
             age_ms = context.wall_ms - node.mtime
-            if abandoned or (node.kind is NodeKind.TTL and age_ms > node.ttl_ms) or (parent_of(path) == CHANGES and age_ms > ANNOUNCED_MS):
+            if abandoned or (node.kind is NodeKind.TTL and age_ms > node.ttl_ms) or (parent_of(path) in ANNOUNCEMENTS and age_ms > ANNOUNCED_MS):
                 remove(layer, path, context.next_offset)
         self._look_at = context.now + (PAUSE_S if self._to_look else self._look_s)
 

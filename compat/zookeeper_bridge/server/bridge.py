@@ -34,7 +34,6 @@ from zookeeper_bridge.tree.acl import Rights
 from zookeeper_bridge.tree.layout import Happening, Layout, keeps_configs
 from zookeeper_bridge.tree.projection import Controller
 from zookeeper_bridge.tree.quotas import Enforcement
-from zookeeper_bridge.tree.rules import is_secret
 from zookeeper_bridge.tree.store import NODE, PACKAGE, SESSION, Znode, path_of, session_of
 from zookeeper_bridge.tree.tree import Tree, membership
 from zookeeper_bridge.tree.watches import EventType, Watches
@@ -180,7 +179,7 @@ class Bridge:
         """Send the event to clients that may read the znode."""
         if self._telling[0] is not path or self._telling[1] is not event:  # of each event the first: many hear of it
             node = self._leaving if event is EventType.DELETED else self.layout.node(path)
-            gone = acl.PRIVATE if is_secret(path) else acl.OPEN
+            gone = acl.PRIVATE if self.layout.is_private(path) else acl.OPEN
             self._telling = path, event, gone if node is None else node.acl
         stored = self._telling[2]
         if stored == acl.OPEN or acl.allows(stored, acl.READ, connection.identities):

@@ -9,6 +9,7 @@ from itertools import chain
 
 from raftka.metadata.image import BROKER, TOPIC, Delta, MetadataImage, TopicImage
 from zookeeper_bridge.protocol.long_list import LongList, list_of
+from zookeeper_bridge.tree.kafka_acls import LITERAL_FOLDER, data_of, shown
 from zookeeper_bridge.tree.projection import (
     CLUSTER_ID,
     CONTROLLER,
@@ -29,7 +30,7 @@ from zookeeper_bridge.tree.projection import (
 from zookeeper_bridge.tree.store import Znode
 from zookeeper_bridge.tree.watches import EventType
 
-LISTS = (IDS, TOPICS, PRODUCER_IDS, MOVES, CONTROLLER, "/config/topics", "/config/brokers")
+LISTS = (IDS, TOPICS, PRODUCER_IDS, MOVES, CONTROLLER, "/config/topics", "/config/brokers", LITERAL_FOLDER)
 FOLDER_OF = {TOPIC: "/config/topics", BROKER: "/config/brokers"}
 Happening = tuple[EventType, str]
 Touched = Mapping[str, Znode | None]  # what the tree had at a path before an entry
@@ -62,10 +63,21 @@ class Layout(Projection):
             self._seen[IDS] = image.offset
         if delta.configs_changed:
             self._seen["/config/brokers"] = image.offset
+        if delta.acls_changed:
+            self._seen[LITERAL_FOLDER] = image.offset
         formed = [(EventType.CREATED, CLUSTER_ID)] if delta.cluster_formed else []
         moves = self._moves_changed(before, delta)
         configs = self._configs_changed(before, delta, touched)
-        return chain(formed, self._brokers(before, delta), configs, self._topics(before, delta), moves, self._ids_allocated(before))
+        acls = self._acls_changed(before, delta)
+        return chain(formed, self._brokers(before, delta), configs, self._topics(before, delta), moves, self._ids_allocated(before), acls)
+
+    def _acls_changed(self, before: MetadataImage, delta: Delta) -> Iterator[Happening]:
+        resources = [each for each in dict.fromkeys(shown(acl) for acl in delta.acls_changed) if each is not None]
+        earlier = [data_of(before.acls, each) for each in resources]
+        for resource, was in zip(resources, earlier, strict=True):
+            now = data_of(self.image.acls, resource)
+            if was != now:
+                yield EventType.CREATED if was is None else EventType.DELETED if now is None else EventType.CHANGED, resource.path
 
     def _brokers(self, before: MetadataImage, delta: Delta) -> Iterator[Happening]:
         for broker_id in sorted(delta.brokers_changed):

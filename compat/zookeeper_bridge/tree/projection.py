@@ -16,6 +16,7 @@ from raftka.json_values import JsonObject
 from raftka.metadata.image import BROKER, TOPIC, BrokerImage, MetadataImage, TopicImage
 from zookeeper_bridge.protocol.jute import Stat
 from zookeeper_bridge.protocol.paths import parent_of
+from zookeeper_bridge.tree import kafka_acls
 from zookeeper_bridge.tree.acl import GUARDED, OPEN, PRIVATE
 from zookeeper_bridge.tree.rules import FOLDERS, Kind, is_secret, rule_of
 from zookeeper_bridge.tree.store import IMPLICIT, NO_FAMILY, Family, NodeKind, Znode, stat_of
@@ -157,7 +158,28 @@ class Projection:
                 return _leaf({"features": {}, "version": 1, "status": 1})
             case ["latest_producer_id_block"]:
                 return self._producer_ids()
+            case ["kafka-acl" | "kafka-acl-extended", *_] as parts:
+                return self._acls(parts)
         return None
+
+    def _acls(self, parts: list[str]) -> Projected | None:
+        """For super and sasl:kafka in a cluster that guards its znodes, as DescribeAcls is for those that may DESCRIBE the cluster."""
+        resource = kafka_acls.resource_of_path(parts)
+        if resource is None:
+            return None
+        acls, changed_at = self.image.acls, self._at(kafka_acls.LITERAL_FOLDER)
+        if not resource.name:
+            found = _folder(kafka_acls.names_of(acls, resource), changed_at)
+        else:
+            data = kafka_acls.data_of(acls, resource)
+            if data is None:
+                return None
+            found = Projected(_znode(data, 0, changed_at, kafka_acls.version_of(data), 0), NO_FAMILY, ())
+        return found._replace(node=found.node._replace(acl=PRIVATE if self.guarded else GUARDED))
+
+    def is_private(self, path: str) -> bool:
+        """Return whether it is for super and sasl:kafka alone, also when it is gone."""
+        return is_secret(path) or (self.guarded and path.startswith((f"{kafka_acls.LITERAL_FOLDER}/", f"{kafka_acls.PREFIXED_FOLDER}/")))
 
     def _at(self, path: str) -> int:
         return self.seen.get(path, 0)
@@ -244,10 +266,11 @@ class Projection:
     def computed_count(self) -> int:
         """Znodes that are there, and not in the tree."""
         fixed = sum(len(self.more(path)) for path in ("/", *FOLDERS))
+        acls = kafka_acls.resources_of(self.image.acls)
         topics = 3 * len(self.image.topics) + 2 * self.image.partition_count  # with the settings of each
         configured = self._configs("brokers").children
         kept = [name for name in self.tree.child_names("/config/topics") if name in self.image.topic_ids]
-        return fixed + len(self.image.alive_brokers()) + topics + len(configured) - len(kept) - self.tree.child_count("/config/brokers")
+        return fixed + acls + len(self.image.alive_brokers()) + topics + len(configured) - len(kept) - self.tree.child_count("/config/brokers")
 
 
 def is_moving(image: MetadataImage, partition: Partition) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from zookeeper_bridge.machine.operations import CREATES, Caller, Done, check_version
-from zookeeper_bridge.machine.writes import admin, configs, topics
+from zookeeper_bridge.machine.writes import acls, admin, configs, topics
 from zookeeper_bridge.machine.writes.write_request import Written
 from zookeeper_bridge.protocol import jute
 from zookeeper_bridge.protocol.errors import Err, ZooKeeperError
@@ -24,6 +24,8 @@ COMMANDS: dict[str, dict[str, Verb]] = {
     "/admin/preferred_replica_election": {"create": admin.elect},
     "/latest_producer_id_block": {"set": admin.take_producer_ids},
     "/controller": {"delete": admin.hand_over},
+    "/kafka-acl/*/*": {"create": acls.create, "set": acls.replace, "delete": acls.remove},
+    "/kafka-acl-extended/prefixed/*/*": {"create": acls.create, "set": acls.replace, "delete": acls.remove},
 }
 
 
