@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from raftka.broker.network.access.authentication import FAILURES, SUCCESSES
-from raftka.limits import LOGIN_BYTES, LOGIN_SECONDS
+from raftka.limits import LOGIN_SECONDS
 from raftka.metadata.configs.settings import NodeSettings
 from raftka.metadata.configs.values import SettingError
 from raftka.runtime.interfaces import Connection
@@ -19,6 +19,7 @@ from raftka.security.tls_settings import StoreSettings, TlsSettings
 from tests.broker.tls import ALICE, AUTHORITY, NODE, STRANGER
 from tests.zookeeper_bridge.decisions import OPEN_TO_ALL
 from tests.zookeeper_bridge.stage import BridgeStage, ZkClient
+from zookeeper_bridge.limits import CONNECT_SECONDS, LOGIN_PACKET_BYTES
 from zookeeper_bridge.protocol import jute
 from zookeeper_bridge.protocol.errors import Err
 from zookeeper_bridge.protocol.jute import Acl
@@ -247,10 +248,10 @@ def test_a_client_that_does_not_log_in_is_closed_and_may_send_little() -> None:
     with BridgeStage(**IN_THE_OPEN, zookeeper_bridge_enforce_auth_schemes="sasl") as stage:
         silent, loud, bob = stage.client(timeout_ms=40_000), stage.client(), stage.client(timeout_ms=40_000)
         log_in(bob, "bob", "bobs secret")
-        loud.send((LOGIN_BYTES.value + 1).to_bytes(4))
+        loud.send((LOGIN_PACKET_BYTES.value * 2).to_bytes(4) + bytes(LOGIN_PACKET_BYTES.value + 1))
         assert loud.wait_closed()
-        assert stage.counted(LOGIN_BYTES.metric) == 1
-        bob.create("/large", bytes(LOGIN_BYTES.value * 2))
+        assert stage.counted(LOGIN_PACKET_BYTES.metric) == 1
+        bob.create("/large", bytes(LOGIN_PACKET_BYTES.value * 2))
         for _ in range(10):
             for each in (silent, bob):
                 each.ping()
@@ -324,6 +325,16 @@ def test_plain_bytes_at_the_secure_port_end_the_connection_and_the_reverse() -> 
         raw = ZkClient(stage)
         raw.send(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
         assert raw.wait_closed()
+
+
+def test_who_is_slow_with_the_handshake_is_closed() -> None:
+    with BridgeStage(**TLS) as stage:
+        silent = [ZkClient(stage, port=SECURE_PORT) for _ in range(20)]
+        for each in silent:
+            each.send(b"\x16\x03\x01\x40\x00")  # the head of a record, and nothing more
+        assert not tls_client(stage, ALICE).exists("/x"), "others are not held up"
+        stage.pass_time(CONNECT_SECONDS.value + 1)
+        assert all(each.closed_because is not None for each in silent)
 
 
 def test_events_and_large_answers_travel_over_tls() -> None:

@@ -12,11 +12,11 @@ from struct import Struct
 from struct import error as struct_error
 from typing import Protocol
 
-from raftka.limits import LOGIN_BYTES, Limit
+from raftka.limits import Limit
 from raftka.runtime.interfaces import Buffer, Clock, Transport
 from raftka.wire.errors import ProtocolError
 from raftka.wire.frame import FrameBuffer
-from zookeeper_bridge.limits import AUTHS_OF_CONNECTION, OUTPUT_BYTES, PACKET_BYTES, REQUEST_BYTES_IN_HAND, REQUESTS_IN_HAND
+from zookeeper_bridge.limits import AUTHS_OF_CONNECTION, LOGIN_PACKET_BYTES, OUTPUT_BYTES, PACKET_BYTES, REQUEST_BYTES_IN_HAND, REQUESTS_IN_HAND
 from zookeeper_bridge.machine.wire import Result
 from zookeeper_bridge.protocol import jute
 from zookeeper_bridge.protocol.errors import Err, ZooKeeperError
@@ -98,7 +98,7 @@ class ClientConnection:
         self._transport: Transport | None = None
         self._head = bytearray()  # the first four bytes: a size, or a word
         self._greeted = False
-        self._frames = FrameBuffer(LOGIN_BYTES.value if bridge.logins.required else PACKET_BYTES.value)
+        self._frames = FrameBuffer(PACKET_BYTES.value)
         self._out: list[Buffer | Iterator[bytes]] = []  # an iterator: the pieces of a long list
         self._out_bytes = 0  # without those of long lists
         self._long_lists = 0
@@ -129,9 +129,12 @@ class ClientConnection:
             frames = self._frames.feed(view) if self._greeted else self._greet(view)
             for frame in frames:
                 self._packet(bytes(frame))
+            if self._frames.pending_bytes > LOGIN_PACKET_BYTES.value and not self.bridge.logins.known(self.identities):
+                self.bridge.hit(LOGIN_PACKET_BYTES)
+                self.end("a packet that is too large before the login")
         except (ProtocolError, Malformed) as error:
             if isinstance(error, ProtocolError) and error.limit is not None:
-                self.bridge.hit(PACKET_BYTES if self._frames.limit_bytes == PACKET_BYTES.value else LOGIN_BYTES)
+                self.bridge.hit(PACKET_BYTES)
             self.end(str(error))
         except Exception as error:  # a bug: this connection pays for it, and nobody else
             self.bridge.failed(error)
@@ -319,8 +322,6 @@ class ClientConnection:
     def show(self, found: Sequence[Identity]) -> None:
         """Add to whom the client has shown itself to be."""
         self.identities += tuple(each for each in found if each not in self.identities)
-        if self.bridge.logins.known(self.identities):
-            self._frames.limit_bytes = PACKET_BYTES.value
 
     def _log_in(self, xid: int, body: bytes) -> None:
         """One step of SASL. After a failure nothing more is read."""
