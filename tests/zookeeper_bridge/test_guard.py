@@ -73,6 +73,14 @@ def test_a_cluster_with_an_authorizer_is_not_written_past_it(stage: BridgeStage)
     assert stage.nodes[1].image.topic_named("new") is None
 
 
+def test_tools_that_create_what_is_there_go_on(stage: BridgeStage) -> None:
+    """Kafka's tools do so with the folders at the top before they read."""
+    stranger = stage.client()
+    for path in ("/kafka-acl", "/brokers", "/config", "/controller"):
+        assert stranger.error(Op.CREATE, path, b"", OPEN_TO_ALL, 0) is Err.NODE_EXISTS
+    assert stranger.error(Op.CREATE, "/brokers/topics", b"", OPEN_TO_ALL, 0) is Err.NO_AUTH
+
+
 def test_super_and_kafkas_own_user_write_as_ever(stage: BridgeStage) -> None:
     kafka = stage.client()
     log_in(kafka, "kafka", "kafkas")

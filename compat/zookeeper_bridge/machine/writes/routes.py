@@ -8,7 +8,7 @@ from zookeeper_bridge.machine.writes.write_request import Written
 from zookeeper_bridge.protocol import jute
 from zookeeper_bridge.protocol.errors import Err, ZooKeeperError
 from zookeeper_bridge.protocol.opcodes import Op
-from zookeeper_bridge.protocol.paths import check_path
+from zookeeper_bridge.protocol.paths import ROOT, check_path, parent_of
 from zookeeper_bridge.tree import acl
 from zookeeper_bridge.tree.rules import Rule
 from zookeeper_bridge.tree.store import NodeKind, Znode
@@ -38,7 +38,8 @@ def write(rule: Rule, layer: Layer, opcode: int, request: jute.Value, caller: Ca
     if verb == "check":
         return _check(node, request.version, caller)
     if verb == "create":
-        _check_guard(caller)
+        if parent_of(path) != ROOT:  # which is the clients' own
+            _check_guard(caller)
         if node is not None:
             raise ZooKeeperError(Err.NODE_EXISTS)
         acl.completed(request.acl, caller.identities, caller.rights.schemes)  # has to be one, and is not kept
