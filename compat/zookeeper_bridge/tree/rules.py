@@ -141,7 +141,7 @@ RULES = (
         for rule in (
             Rule(f"{folder}/*", Kind.COMPUTED, f"{names} that ACLs are about, without those that cannot stand in a path", NOBODY),
             Rule(f"{folder}/*/*", Kind.COMPUTED, ACLS_SHOWN, ACLS_WRITTEN),
-            Rule(f"{folder}/**", Kind.RESERVED, "nothing", NOBODY),
+            Rule(f"{folder}/*/*/**", Kind.RESERVED, "nothing", NOBODY),
         )
     ),
     Rule("/kafka-acl-extended/**", Kind.RESERVED, "nothing", NOBODY),
