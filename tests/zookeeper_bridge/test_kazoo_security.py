@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from click.testing import CliRunner, Result
 from kazoo.client import KazooClient
 from kazoo.exceptions import AuthFailedError, NoAuthError
 from kazoo.handlers.threading import KazooTimeoutError
@@ -13,6 +14,7 @@ from kazoo.protocol.states import WatchedEvent
 from kazoo.retry import KazooRetry
 from kazoo.security import make_acl, make_digest_acl
 
+from raftka.cli.commands import root
 from raftka.cluster.authority import Authority, Issued
 from raftka.cluster.ports import HeldPorts
 from raftka.testing import Cluster
@@ -96,6 +98,22 @@ def test_a_certificate_is_an_identity(bridge: Bridge) -> None:
     foreign = bridge.files("foreign", Authority().issue("alice"))
     with pytest.raises(KazooTimeoutError), connected(bridge, 1.0, **foreign):
         pass
+
+
+def test_the_command_line_speaks_tls(bridge: Bridge) -> None:
+    (bridge.folder / "carl.pem").write_text(bridge.authority.issue("carl").key_store)
+    with connected(bridge) as client:
+        client.create("/carls", b"seen", acl=[make_acl("x509", "CN=carl", all=True)])
+    ca, own = ["--tls-ca", str(bridge.folder / "ca.pem")], ["--tls-cert", str(bridge.folder / "carl.pem")]
+
+    def run(*arguments: str) -> Result:
+        return CliRunner().invoke(root, ["bridge", *arguments, "--bridge", bridge.hosts])
+
+    assert run("get", "/carls", *ca, *own).stdout == "seen"
+    assert "not allowed" in run("get", "/carls", *ca).stderr
+    assert "no bridge answers" in run("get", "/carls").stderr
+    assert "--tls-cert needs --tls-ca" in run("get", "/carls", *own).stderr
+    assert "No such file" in run("get", "/carls", "--tls-ca", "/none").stderr
 
 
 def test_digests_watches_and_large_znodes_over_tls(bridge: Bridge) -> None:
