@@ -11,12 +11,7 @@ from raftka.broker.network.access.authentication import FAILURES, SUCCESSES
 from raftka.limits import LOGIN_SECONDS
 from raftka.metadata.configs.settings import NodeSettings
 from raftka.metadata.configs.values import SettingError
-from raftka.runtime.interfaces import Connection
-from raftka.runtime.real.files import lend
-from raftka.security.tls_connection import Side, TlsConnection, at_once
-from raftka.security.tls_context import StoreFiles, client_context, read_material
-from raftka.security.tls_settings import StoreSettings, TlsSettings
-from tests.broker.tls import ALICE, AUTHORITY, NODE, STRANGER
+from tests.broker.tls import ALICE, AUTHORITY, NODE, STRANGER, wrapped
 from tests.zookeeper_bridge.decisions import OPEN_TO_ALL
 from tests.zookeeper_bridge.stage import BridgeStage, ZkClient
 from zookeeper_bridge.limits import CONNECT_SECONDS, LOGIN_PACKET_BYTES
@@ -83,14 +78,7 @@ def who(client: ZkClient) -> list[Any]:
 
 
 def tls_client(stage: BridgeStage, own: Any = None) -> ZkClient:
-    settings = TlsSettings(StoreSettings(text=own.key_store if own is not None else ""), StoreSettings(text=AUTHORITY.trusted))
-    files = StoreFiles(lambda path: b"", lend)
-    context = client_context(settings, read_material(settings, files), files)
-
-    def wrap(connection: Connection, host: str) -> Connection:
-        return TlsConnection(connection, context, Side(host), at_once)
-
-    client = ZkClient(stage, port=SECURE_PORT, wrap=wrap)
+    client = ZkClient(stage, port=SECURE_PORT, wrap=wrapped(own))
     client.connect()
     return client
 
