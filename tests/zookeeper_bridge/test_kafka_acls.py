@@ -14,7 +14,7 @@ from tests.zookeeper_bridge.stage import BridgeStage, ZkClient
 from tests.zookeeper_bridge.test_guard import AUTHORIZER, SUPER, root
 from zookeeper_bridge.protocol.errors import Err
 from zookeeper_bridge.protocol.opcodes import Op
-from zookeeper_bridge.tree.kafka_acls import index_of
+from zookeeper_bridge.tree.kafka_acls import Resource, index_of
 from zookeeper_bridge.tree.watches import EventType
 
 CREATED, DELETED, CHANGED, CHILD = EventType
@@ -183,9 +183,14 @@ def test_all_writes_of_a_multi_count_or_none(stage: BridgeStage, admin: ZkClient
 
 
 def test_many_reads_look_at_all_acls_once() -> None:
-    acls_ = dict.fromkeys(of_topic(f"t{number}") for number in range(1000))
-    assert index_of(acls_) is index_of(acls_)
-    assert index_of(dict(acls_)) is not index_of({})
+    many = dict.fromkeys(of_topic(f"t{number}", operation) for number in range(1000) for operation in (acls.READ, acls.WRITE))
+    index = index_of(many)
+    assert index_of(many) is index
+    topic = Resource(acls.LITERAL, acls.TOPIC, "t5")
+    assert index.data(topic) is index.data(topic)
+    assert index.names(topic) is index.names(topic)
+    assert (index.count, len(index.of(topic))) == (1000, 2)
+    assert index_of(dict(many)) is not index
 
 
 def test_every_node_decides_the_same() -> None:

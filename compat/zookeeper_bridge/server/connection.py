@@ -88,6 +88,7 @@ class ClientConnection:
         self.number = number
         self.secure = secure
         self._sasl: SaslLogin | None = None  # from its first message on
+        self._has_to_log_in = bool(bridge.logins.required)
         self.session_id = 0
         self.timeout_ms = 0
         self.identities: tuple[Identity, ...] = ()
@@ -250,7 +251,7 @@ class ClientConnection:
         return opcode in HANDED_ON or not (self._waiting or self._long_lists or self._out_bytes > OUTPUT_BYTES.value // 2)
 
     def _begin(self, xid: int, opcode: int, body: bytes) -> None:
-        if not self.bridge.logins.admits(opcode, self.identities):
+        if self._has_to_log_in and not self.bridge.logins.admits(opcode, self.identities):
             self.bridge.login_failed(self, "", "a request before the login that is required")
             self.reply(xid, 0, Err.SESSION_CLOSED_REQUIRE_SASL_AUTH)
             self.end("the client has to log in first")

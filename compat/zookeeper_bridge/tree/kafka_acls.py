@@ -4,7 +4,8 @@ A znode's version follows from its content, for the metadata have none: a write 
 """
 
 import json
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 from zlib import crc32
 
@@ -21,6 +22,7 @@ NAMES_OF_OPERATIONS = {number: name for name, number in OPERATIONS.items()}
 PERMISSIONS = {"Allow": ALLOW, "Deny": DENY}
 NAMES_OF_PERMISSIONS = {number: name for name, number in PERMISSIONS.items()}
 MOST = (1 << 31) - 1
+_PLAIN = re.compile(r"[0-9A-Za-z_-][0-9A-Za-z._-]*")  # nearly all names: one look is enough
 
 
 class Resource(NamedTuple):
@@ -32,19 +34,64 @@ class Resource(NamedTuple):
     def path(self) -> str:
         return f"{LITERAL_FOLDER if self.pattern == LITERAL else PREFIXED_FOLDER}/{KIND_NAMES[self.kind]}/{self.name}"
 
+    @property
+    def is_path(self) -> bool:
+        """Return whether the name can be a part of a path."""
+        try:
+            return "/" not in self.name and check_path(self.path) != ""
+        except ZooKeeperError:
+            return False
 
-Index = Mapping[tuple[int, int], Mapping[str, Collection[Acl]]]  # by pattern and type, then by name
-_latest: tuple[object, Index] = (None, {})
+
+class Index:
+    """The ACLs of one state of the metadata, by resource. What is asked for twice is worked out once: small requests could ask for much."""
+
+    def __init__(self, acls: Iterable[Acl]) -> None:
+        self._acls: dict[tuple[int, int, str], list[Acl]] = {}
+        for acl in acls:
+            kind, name, pattern, *_ = acl
+            self._acls.setdefault((pattern, kind, name), []).append(acl)
+        self._folders: dict[tuple[int, int], list[str]] | None = None
+        self._data: dict[Resource, bytes] = {}
+
+    @property
+    def count(self) -> int:
+        """Of znodes."""
+        return sum(map(len, self._by_folder().values()))
+
+    def of(self, resource: Resource) -> Sequence[Acl]:
+        return self._acls.get(resource, ())
+
+    def names(self, folder: Resource) -> Sequence[str]:
+        return self._by_folder().get((folder.pattern, folder.kind), ())
+
+    def _by_folder(self) -> dict[tuple[int, int], list[str]]:
+        """The names that can be parts of paths. Nobody may have asked for them, so they are looked at with the first question."""
+        if self._folders is None:
+            self._folders = {}
+            for pattern, kind, name in self._acls:
+                if kind in KIND_NAMES and (_PLAIN.fullmatch(name) or Resource(pattern, kind, name).is_path):
+                    self._folders.setdefault((pattern, kind), []).append(name)
+        return self._folders
+
+    def data(self, resource: Resource) -> bytes | None:
+        """None: no ACL is about it."""
+        found = self._acls.get(resource)
+        if found is None:
+            return None
+        if resource not in self._data:
+            self._data[resource] = _written(found)
+        return self._data[resource]
+
+
+_latest: tuple[object, Index] = (None, Index(()))
 
 
 def index_of(acls: Mapping[Acl, None]) -> Index:
-    """Made once for a state of the metadata, which never changes: all ACLs are looked at."""
+    """`acls`: of a state of the metadata, which never changes. The last one that was asked for is kept."""
     global _latest
     if _latest[0] is not acls:
-        found: dict[tuple[int, int], dict[str, list[Acl]]] = {}
-        for acl in acls:
-            found.setdefault((acl.pattern, acl.resource_type), {}).setdefault(acl.name, []).append(acl)
-        _latest = acls, found
+        _latest = acls, Index(acls)
     return _latest[1]
 
 
@@ -58,33 +105,7 @@ def resource_of_path(parts: list[str]) -> Resource | None:
     return None
 
 
-def shown(acl: Acl) -> Resource | None:
-    """None: the name cannot be a part of a path, or Kafka of ZooKeeper's time had no such type."""
-    if acl.resource_type not in KIND_NAMES or "/" in acl.name:
-        return None
-    resource = Resource(acl.pattern, acl.resource_type, acl.name)
-    try:
-        check_path(resource.path)
-    except ZooKeeperError:
-        return None
-    return resource
-
-
-def names_of(acls: Mapping[Acl, None], folder: Resource) -> list[str]:
-    found = index_of(acls).get((folder.pattern, folder.kind), {})
-    return sorted(name for name, of_name in found.items() if shown(next(iter(of_name))) is not None)
-
-
-def resources_of(acls: Mapping[Acl, None]) -> int:
-    """How many znodes there are."""
-    return sum(shown(next(iter(of_name))) is not None for names in index_of(acls).values() for of_name in names.values())
-
-
-def data_of(acls: Mapping[Acl, None], resource: Resource) -> bytes | None:
-    """None: no ACL is about it."""
-    found = index_of(acls).get((resource.pattern, resource.kind), {}).get(resource.name)
-    if not found:
-        return None
+def _written(acls: Iterable[Acl]) -> bytes:
     rows = [
         {
             "principal": each.principal,
@@ -92,7 +113,7 @@ def data_of(acls: Mapping[Acl, None], resource: Resource) -> bytes | None:
             "operation": NAMES_OF_OPERATIONS[each.operation],
             "host": each.host,
         }
-        for each in sorted(found)
+        for each in sorted(acls)
     ]
     return json.dumps({"version": 1, "acls": rows}, separators=(",", ":")).encode()
 

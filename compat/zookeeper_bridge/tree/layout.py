@@ -9,7 +9,7 @@ from itertools import chain
 
 from raftka.metadata.image import BROKER, TOPIC, Delta, MetadataImage, TopicImage
 from zookeeper_bridge.protocol.long_list import LongList, list_of
-from zookeeper_bridge.tree.kafka_acls import LITERAL_FOLDER, data_of, shown
+from zookeeper_bridge.tree.kafka_acls import KIND_NAMES, LITERAL_FOLDER, Resource, index_of
 from zookeeper_bridge.tree.projection import (
     CLUSTER_ID,
     CONTROLLER,
@@ -72,10 +72,11 @@ class Layout(Projection):
         return chain(formed, self._brokers(before, delta), configs, self._topics(before, delta), moves, self._ids_allocated(before), acls)
 
     def _acls_changed(self, before: MetadataImage, delta: Delta) -> Iterator[Happening]:
-        resources = [each for each in dict.fromkeys(shown(acl) for acl in delta.acls_changed) if each is not None]
-        earlier = [data_of(before.acls, each) for each in resources]
-        for resource, was in zip(resources, earlier, strict=True):
-            now = data_of(self.image.acls, resource)
+        changed = [Resource(acl.pattern, acl.resource_type, acl.name) for acl in delta.acls_changed if acl.resource_type in KIND_NAMES]
+        resources = [each for each in dict.fromkeys(changed) if each.is_path]
+        earlier, later = index_of(before.acls), index_of(self.image.acls)
+        for resource in resources:
+            was, now = earlier.data(resource), later.data(resource)
             if was != now:
                 yield EventType.CREATED if was is None else EventType.DELETED if now is None else EventType.CHANGED, resource.path
 

@@ -167,11 +167,11 @@ class Projection:
         resource = kafka_acls.resource_of_path(parts)
         if resource is None:
             return None
-        acls, changed_at = self.image.acls, self._at(kafka_acls.LITERAL_FOLDER)
+        acls, changed_at = kafka_acls.index_of(self.image.acls), self._at(kafka_acls.LITERAL_FOLDER)
         if not resource.name:
-            found = _folder(kafka_acls.names_of(acls, resource), changed_at)
+            found = _folder(acls.names(resource), changed_at)
         else:
-            data = kafka_acls.data_of(acls, resource)
+            data = acls.data(resource) if resource.is_path else None
             if data is None:
                 return None
             found = Projected(_znode(data, 0, changed_at, kafka_acls.version_of(data), 0), NO_FAMILY, ())
@@ -266,7 +266,7 @@ class Projection:
     def computed_count(self) -> int:
         """Znodes that are there, and not in the tree."""
         fixed = sum(len(self.more(path)) for path in ("/", *FOLDERS))
-        acls = kafka_acls.resources_of(self.image.acls)
+        acls = kafka_acls.index_of(self.image.acls).count
         topics = 3 * len(self.image.topics) + 2 * self.image.partition_count  # with the settings of each
         configured = self._configs("brokers").children
         kept = [name for name in self.tree.child_names("/config/topics") if name in self.image.topic_ids]

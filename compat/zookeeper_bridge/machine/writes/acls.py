@@ -67,7 +67,7 @@ def _acls(data: bytes | None, resource: Resource) -> dict[Acl, None]:
 
 def _replace(written: Written, resource: Resource, acls: dict[Acl, None]) -> None:
     controls = written.caller.controls
-    before = index_of(controls.draft.image.acls).get((resource.pattern, resource.kind), {}).get(resource.name, ())
+    before = index_of(controls.draft.image.acls).of(resource)
     gone = tuple(PlainAclFilter(*each) for each in before if each not in acls)
     new = tuple(PlainAcl(*each) for each in acls if each not in before)
     if gone:
