@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from raftka.broker.exporter.http import FAILED_LOGINS
-from raftka.limits import HTTP_REQUEST_BYTES, LOGIN_SECONDS
+from raftka.limits import HTTP_CONNECTIONS, HTTP_REQUEST_BYTES, LOGIN_SECONDS
 from raftka.metadata.configs.settings import NodeSettings
 from raftka.metadata.configs.values import SettingError
 from tests.broker.conftest import Lower
@@ -218,6 +218,26 @@ def test_who_is_silent_before_the_login_is_closed_early(secured: dict[str, Any],
         browser = Browser(stage)
         browser.send(sent)
         stage.wait(lambda: browser.close_reason is not None, at_most_s=LOGIN_SECONDS.value + 1)
+
+
+@pytest.mark.parametrize("secured", [TLS, TOKEN])
+def test_silent_strangers_do_not_keep_out_those_who_may_come_in(secured: dict[str, Any], lowered: Lower) -> None:
+    lowered(HTTP_CONNECTIONS, 4)
+    with scraped(**secured) as stage:
+
+        def scrape(browser: Browser) -> int:
+            return browser.answer_to(METRICS % bearer("a-token-of-letters"))[0]
+
+        known = [TlsBrowser(stage) if secured is TLS else Browser(stage) for _ in range(2)]
+        assert [scrape(each) for each in known] == [200, 200]
+        strangers = [Browser(stage) for _ in range(20)]
+        stage.world.run(stage.world.now + 1.0)
+        assert scrape(TlsBrowser(stage) if secured is TLS else Browser(stage)) == 200
+        assert sum(each.close_reason is not None for each in strangers) >= 19
+        assert [scrape(each) for each in known] == [200, 200]
+        assert stage.nodes[1].web is not None
+        assert len(stage.nodes[1].web.connections) <= 4
+        assert stage.counted(HTTP_CONNECTIONS.metric) >= 18
 
 
 def test_bytes_before_a_login_are_bounded_behind_tls_too(lowered: Lower) -> None:

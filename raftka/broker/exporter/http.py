@@ -97,8 +97,11 @@ class HttpServer:
     def accept(self) -> Connection | None:
         if len(self.connections) >= HTTP_CONNECTIONS.value:
             self.metrics.refused(HTTP_CONNECTIONS)
-            self.events.warning("http_refused", reason=f"there are {len(self.connections)} connections")
-            return None
+            stranger = next((each for each in self.connections if each.is_stranger), None)
+            if stranger is None:
+                self.events.warning("http_refused", reason=f"there are {len(self.connections)} connections")
+                return None
+            stranger.make_room()
         connection = HttpConnection(self)
         self.connections[connection] = None
         return connection if self.guard.protect is None else self.guard.protect(connection)
@@ -114,6 +117,17 @@ class HttpConnection:
         self._ended = False  # nothing more will come
         self._timer: Timer | None = None
         self._known = server.guard.logins is None and server.guard.protect is None  # what strangers may take is less
+
+    @property
+    def is_stranger(self) -> bool:
+        """Return whether it has shown nothing yet, and nothing is done for it."""
+        return not self._known and not self._busy and not self._ended
+
+    def make_room(self) -> None:
+        """For another: strangers must not keep out those who may see the pages."""
+        self._ended = True
+        if self._transport is not None:
+            self._transport.drop("another connection takes its place")
 
     # the network's side
 
