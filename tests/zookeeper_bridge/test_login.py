@@ -6,6 +6,7 @@ from hashlib import md5
 from typing import Any
 
 import pytest
+from cryptography.x509 import Name
 
 from raftka.broker.network.access.authentication import FAILURES, SUCCESSES
 from raftka.limits import LOGIN_SECONDS
@@ -297,6 +298,12 @@ def test_a_certificate_may_be_wanted(asked: str) -> None:
         assert who(tls_client(stage)) == [("ip", "client")]
         assert who(tls_client(stage, ALICE)) == [("ip", "client"), ("x509", "CN=alice")]
         assert tls_client(stage, STRANGER).session is None
+
+
+def test_a_certificate_without_a_name_is_nobody() -> None:
+    with BridgeStage(**TLS) as stage:
+        nameless = tls_client(stage, AUTHORITY.issue(Name([])))
+        assert who(nameless) == [("ip", "client")]
 
 
 def test_a_certificate_can_be_all_that_is_required() -> None:

@@ -212,8 +212,9 @@ class Bridge:
 
     def certified(self, connection: ClientConnection, certificate: bytes | None) -> None:
         """The handshake of a connection is over. `certificate`: the client's, DER, if it has shown one."""
-        if certificate is not None:
-            connection.show(self.logins.by_certificate(subject_of(certificate)))
+        subject = subject_of(certificate) if certificate is not None else ""
+        if subject:
+            connection.show(self.logins.by_certificate(subject))
 
     def login(self, *, secure: bool) -> SaslLogin:
         return SaslLogin(self.logins, self._secrets.randbytes, secure=secure)

@@ -47,7 +47,7 @@ class LoginRules:
 
     def by_certificate(self, subject: str) -> list[Identity]:
         identity = ("x509", subject)
-        return [SUPER, identity] if subject and subject == self.super_subject else [identity]
+        return [SUPER, identity] if subject == self.super_subject else [identity]
 
     def by_sasl(self, user: str) -> list[Identity]:
         identity = ("sasl", user)
