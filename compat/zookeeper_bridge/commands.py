@@ -1,10 +1,12 @@
 """`raftka bridge`: its part of the tree of commands. What a command does stands in client/cli.py, imported when it is called."""
 
 from collections.abc import Callable
+from functools import wraps
 
 import click
 
 from raftka.cli.options import AS, Option, client_options
+from zookeeper_bridge.client.address import Address
 
 
 @click.group()
@@ -24,7 +26,18 @@ def bridge_options(command: Callable[..., object]) -> Callable[..., object]:
         help="Where nodes speak ZooKeeper's protocol.",
     )
     who = click.option("--digest", envvar="RAFTKA_BRIDGE_DIGEST", metavar="USER:PASSWORD", help="Identity to authenticate as.")
-    return where(who(command))
+    ca = click.option(
+        "--tls-ca", envvar="RAFTKA_BRIDGE_TLS_CA", metavar="FILE", help="Certificates that the bridge's are signed by, PEM: connect with TLS."
+    )
+    own = click.option("--tls-cert", envvar="RAFTKA_BRIDGE_TLS_CERT", metavar="FILE", help="The client's own key and certificates, PEM, for TLS.")
+
+    @wraps(command)
+    def addressed(*, bridge: str, digest: str | None, tls_ca: str | None, tls_cert: str | None, **options: Option) -> object:
+        if tls_cert is not None and tls_ca is None:
+            raise click.UsageError("--tls-cert needs --tls-ca: without it the connection has no TLS")
+        return command(bridge=Address(bridge, digest, tls_ca, tls_cert), **options)
+
+    return where(who(ca(own(addressed))))
 
 
 @group.command("ls")

@@ -4,6 +4,9 @@ from raftka.limits import KIB, MIB, Limit
 
 # connections
 PACKET_BYTES = Limit("bridge_packet_bytes", MIB - 1, "ZooKeeper's jute.maxbuffer: one byte more, and the connection is closed")
+LOGIN_PACKET_BYTES = Limit(
+    "bridge_login_packet_bytes", 192 * KIB, "one packet before a login that is required: clients set their watches again in packets of 128 KiB"
+)
 CONNECTIONS = Limit("bridge_connections", 2_000, "of one node: file descriptors, and a kilobyte each")
 REQUESTS_IN_HAND = Limit("bridge_requests_in_hand", 1_000, "requests of one connection that wait; then its bytes wait in the kernel")
 REQUEST_BYTES_IN_HAND = Limit("bridge_request_bytes_in_hand", 4 * MIB, "the bytes of these")

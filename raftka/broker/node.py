@@ -22,7 +22,7 @@ from raftka.broker.coordinators.runtime import CoordinatorRuntime
 from raftka.broker.coordinators.transaction_service import TransactionCoordinatorService
 from raftka.broker.coordinators.verification import TransactionVerifier
 from raftka.broker.exporter.http import HttpServer
-from raftka.broker.exporter.pages import pages_of
+from raftka.broker.exporter.pages import metrics_server
 from raftka.broker.handlers.services import Services
 from raftka.broker.logs.care import LogCare
 from raftka.broker.network.access.acl_authorizer import AclAuthorizer
@@ -199,7 +199,7 @@ class Node:
         port = self.settings["metrics.port"]
         if port is not None:
             first = next(iter(self.settings.listeners), self.settings.controller_listener)
-            self.web = HttpServer(pages_of(self.services), self.runtime.clock, self.metrics, self.events)
+            self.web = metrics_server(self.services)
             self.web_listener = listen(self.runtime.network, "metrics.port", first.host if first is not None else "", port, self.web.accept)
 
     def advertised_endpoints(self) -> list[Endpoint]:

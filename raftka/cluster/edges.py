@@ -8,13 +8,15 @@ from importlib import import_module
 from typing import Protocol
 
 from raftka.broker.handlers.services import Services
+from raftka.broker.network.listening import CannotListen
 
 EDGES = {"zookeeper.bridge.port": "zookeeper_bridge.edge"}  # setting: module with open_edge(services)
+TOO = {"zookeeper.bridge.port": ("zookeeper.bridge.secure.port",)}  # settings that open it as well
 
 
 class Edge(Protocol):
     @property
-    def port(self) -> int: ...
+    def port(self) -> int | None: ...
 
     def close(self) -> None:
         """Accept no new connection and close the open ones."""
@@ -22,7 +24,12 @@ class Edge(Protocol):
 
 def open_edges(services: Services) -> dict[str, Edge]:
     """By setting. Raises ValueError when one can not be: its port is taken, or its package is not there."""
-    return {setting: _open(services, setting, module) for setting, module in EDGES.items() if services.metadata.settings[setting] is not None}
+    settings = services.metadata.settings
+    return {
+        setting: _open(services, setting, module)
+        for setting, module in EDGES.items()
+        if any(settings[each] is not None for each in (setting, *TOO.get(setting, ())))
+    }
 
 
 def _open(services: Services, setting: str, module: str) -> Edge:
@@ -32,6 +39,7 @@ def _open(services: Services, setting: str, module: str) -> Edge:
     except ModuleNotFoundError as error:
         raise ValueError(f"{setting} is set, and there is no {error.name}: install raftka with all its packages") from error
     except OSError as error:
+        setting = error.setting if isinstance(error, CannotListen) else setting
         remedy = f"; stop the process that listens there, or change `{setting}`" if error.errno == EADDRINUSE else ""
         raise ValueError(f"{setting}={services.metadata.settings[setting]}: {error.strerror or error}{remedy}") from error
 

@@ -40,9 +40,14 @@ def start_processes(nodes: int, data: Path, base_port: int, settings: Mapping[st
             cluster.close()
 
 
+def _scheme(plan: NodePlan) -> str:
+    return "https" if plan.properties.get("metrics.ssl.enable", "").strip().lower() == "true" else "http"
+
+
 def _say_where(bootstrap_servers: str, plans: list[NodePlan]) -> None:
     print(f"bootstrap.servers={bootstrap_servers}", flush=True)
-    if urls := [f"http://{HOST}:{plan.metrics_port}/metrics" for plan in plans if plan.metrics_port is not None]:
+    scraped = [plan for plan in plans if plan.metrics_port is not None]
+    if urls := [f"{_scheme(plan)}://{HOST}:{plan.metrics_port}/metrics" for plan in scraped]:
         print(f"metrics={','.join(urls)}", flush=True)
     if bridges := [f"{HOST}:{plan.bridge_port}" for plan in plans if plan.bridge_port is not None]:
         print(f"zookeeper.connect={','.join(bridges)}", flush=True)

@@ -1,7 +1,7 @@
 """The line of `sasl.jaas.config`: a login module of Kafka's and its options, as data. No name in it is ever loaded or run."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from raftka.security.plain import PLAIN
@@ -37,14 +37,14 @@ class Jaas(NamedTuple):
         return {name.removeprefix(_USER): password for name, password in self.options.items() if name.startswith(_USER)}
 
 
-def parse_jaas(text: str) -> Jaas:
-    """Raises JaasError."""
+def parse_jaas(text: str, modules: Iterable[str] = MODULES) -> Jaas:
+    """`modules`: names that are known. Raises JaasError."""
     tokens = _tokens(text)
     if len(tokens) < 3 or tokens[-1] != (";", True) or tokens.count((";", True)) > 1:
         raise JaasError('a JAAS line is one login module, required, options name="value", and a semicolon at its end')
     module, flag = tokens[0][0], tokens[1][0]
-    if module not in MODULES:
-        raise JaasError(f"the login module is not one of {', '.join(MODULES)}")
+    if module not in modules:
+        raise JaasError(f"the login module is not one of {', '.join(modules)}")
     if flag.lower() not in _FLAGS:
         raise JaasError(f"{' or '.join(_FLAGS)} must follow the login module")
     options: dict[str, str] = {}

@@ -130,6 +130,8 @@ class TlsConnection:
         except (OSError, ValueError) as error:  # its disk has failed, or the file is gone
             self._fail(f"what was to be sent cannot be read: {error}")
             return encrypted
+        if not plain and self._closing is not None:
+            self._take_inner()  # what it has said since, before it closed
         if plain:
             self._later(self.wake)
         elif self._closing is not None and self._transport is not None:

@@ -7,6 +7,7 @@ from tests.mutants import (
     groups,
     log,
     login,
+    ports,
     producers,
     quotas,
     raft,
@@ -20,6 +21,7 @@ from tests.mutants import (
     scenarios_of_groups,
     scenarios_of_logins,
     scenarios_of_logs,
+    scenarios_of_ports,
     scenarios_of_quotas,
     scenarios_of_readers,
     scenarios_of_rights,
@@ -51,6 +53,7 @@ AREAS = tuple(
         rights,
         tls,
         quotas,
+        ports,
         cleaner,
     )
 )
@@ -62,6 +65,7 @@ DIRECTED = (
     scenarios_of_logins,
     scenarios_of_logs,
     scenarios_of_quotas,
+    scenarios_of_ports,
     scenarios_of_readers,
     scenarios_of_rights,
     scenarios_of_the_quorum,

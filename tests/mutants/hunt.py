@@ -85,6 +85,7 @@ OF_AREA: dict[str, tuple[str, ...]] = {
     "rights": (),  # scenarios alone
     "tls": (),  # scenarios alone
     "quotas": (),  # scenarios alone
+    "ports": (),  # scenarios alone
 }
 
 

@@ -129,6 +129,30 @@ def pair(**others: Any) -> Pair:
     return Pair(settings(SERVER.key_store), settings(trusted=AUTHORITY.trusted), **others)
 
 
+def test_what_is_said_before_the_end_arrives_also_behind_much_else() -> None:
+    """The last words come while the encryption of what was before is under way."""
+    both = pair()
+    server = both.server
+    server.inner.send(bytes(TURN_BYTES + 1))
+    first = b"".join(server.tls.take_output())  # type: ignore[arg-type]
+    server.inner.send(b"last words")
+    server.tls.close("all is said")
+    both._deliver(first, both.client)
+    both.run()
+    assert bytes(both.client.inner.come) == bytes(TURN_BYTES + 1) + b"last words"
+
+
+def test_the_end_is_said_once() -> None:
+    """A network that takes output until there is none comes to an end."""
+    both = pair()
+    both.server.inner.send(b"x")
+    both.server.tls.close("all is said")
+    taken = [both.server.tls.take_output() for _ in range(3)]
+    assert [bool(b"".join(each)) for each in taken] == [True, False, False]  # type: ignore[arg-type]
+    assert not taken[2]
+    assert both.server.closing == "all is said"
+
+
 @given(
     pieces=st.lists(st.binary(max_size=300) | st.integers(0, 200_000).map(bytes), max_size=6),
     answers=st.lists(st.binary(max_size=300) | st.integers(0, 200_000).map(bytes), max_size=6),

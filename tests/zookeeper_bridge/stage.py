@@ -5,6 +5,7 @@ from struct import pack
 from typing import Any, NamedTuple
 
 from raftka.broker.node import Node
+from raftka.client.connection import Wrap
 from raftka.runtime.interfaces import Transport
 from tests.broker.stage import AT_MOST_S, Stage
 from tests.zookeeper_bridge.decisions import OPEN_TO_ALL, multi_results
@@ -19,13 +20,16 @@ PORT = 2181
 
 
 class BridgeStage(Stage):
-    def __init__(self, nodes: int = 1, seed: int = 1, *, wait: bool = True, without: Sequence[int] = (), **settings: str) -> None:
+    def __init__(self, nodes: int = 1, seed: int = 1, *, wait: bool = True, without: Sequence[int] = (), plain: bool = True, **settings: str) -> None:
+        """`plain`: with a port that has no TLS."""
+        self.plain = plain
         self.edges: dict[int, Edge] = {}
         self.without = without  # nodes that do not have the package
         super().__init__(nodes, seed, wait=wait, files=None, **settings)
 
     def properties(self, node_id: int) -> dict[str, str]:
-        return {"zookeeper.bridge.port": str(PORT), "zookeeper.bridge.host": f"n{node_id}", **super().properties(node_id)}
+        own = {"zookeeper.bridge.port": str(PORT)} if self.plain else {}
+        return {**own, "zookeeper.bridge.host": f"n{node_id}", **super().properties(node_id)}
 
     def start(self, node_id: int, properties: Mapping[str, str] | None = None, *, disk: str | None = None) -> Node:
         node = super().start(node_id, properties, disk=disk)
@@ -73,7 +77,7 @@ class Event(NamedTuple):
 class ZkClient:
     """`events` are in `log` with the replies, in the order in which they came."""
 
-    def __init__(self, stage: BridgeStage, node_id: int = 1) -> None:
+    def __init__(self, stage: BridgeStage, node_id: int = 1, port: int = PORT, wrap: Wrap | None = None) -> None:
         self.stage = stage
         self.log: list[Reply | Event] = []
         self.closed_because: str | None = None
@@ -84,7 +88,8 @@ class ZkClient:
         self.raw = False  # what comes is no packets
         self._output: list[bytes] = []
         self._transport: Transport | None = None
-        stage.runtime.network.connect(f"n{node_id}", PORT, self)
+        host = f"n{node_id}"
+        stage.runtime.network.connect(host, port, self if wrap is None else wrap(self, host))
 
     # what a test does
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from raftka.broker.network.listening import CannotListen
 from tests.broker.test_http import Browser
 from tests.zookeeper_bridge.stage import BridgeStage
 from zookeeper_bridge.edge import open_edge
@@ -140,8 +141,21 @@ def test_a_port_that_is_taken_is_named_and_nothing_stays_open() -> None:
         node = stage.nodes[1]
         taken = node.runtime.network.listen("n1", PORT, lambda: None)
 
-        with pytest.raises(OSError, match=f"^zookeeper.bridge.admin.port={PORT}: "):
+        with pytest.raises(CannotListen) as refused:
             open_edge(node.services)
+        assert refused.value.setting == "zookeeper.bridge.admin.port"
 
         taken.close()
         open_edge(node.services)
+
+
+def test_pages_are_secured_as_the_nodes_are() -> None:
+    """No header of a proxy's makes a client another one."""
+    with BridgeStage(zookeeper_bridge_admin_port=str(PORT), metrics_auth_bearer_token="a-token") as stage:
+        for head in (b"", b"X-Forwarded-For: 127.0.0.1\r\n", b"Authorization: Bearer another\r\n"):
+            request = b"GET /commands/monitor HTTP/1.1\r\n" + head + b"\r\n"
+            assert Browser(stage, port=PORT).answer_to(request)[0] == 401
+        request = b"GET /commands/monitor HTTP/1.1\r\nAuthorization: Bearer a-token\r\n\r\n"
+        assert Browser(stage, port=PORT).answer_to(request)[0] == 200
+        configuration = b"GET /commands/configuration HTTP/1.1\r\nAuthorization: Bearer a-token\r\n\r\n"
+        assert b"a-token" not in Browser(stage, port=PORT).answer_to(configuration)[2]

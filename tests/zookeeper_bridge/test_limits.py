@@ -23,6 +23,7 @@ from zookeeper_bridge.limits import (
     CONNECT_SECONDS,
     CONNECTIONS,
     DECIDED_BYTES,
+    LOGIN_PACKET_BYTES,
     MULTI_BYTES,
     OPERATIONS_OF_MULTI,
     OUTPUT_BYTES,
@@ -276,6 +277,17 @@ def test_a_full_tree_does_not_stop_changes_of_topics_and_settings(stage: BridgeS
 
     client.must(Op.CREATE, "/admin/delete_topics/u", None, OPEN_TO_ALL, 0)
     assert client.children("/brokers/topics") == ["t"]
+
+
+def test_bytes_before_a_login_that_is_required(lowered: Lower) -> None:
+    lowered(LOGIN_PACKET_BYTES, 1000)
+    with BridgeStage(zookeeper_bridge_enforce_auth_schemes="digest") as stage:
+        loud, alice = stage.client(), stage.client()
+        loud.send((5000).to_bytes(4) + bytes(2000))
+        assert loud.wait_closed()
+        assert hit(stage, LOGIN_PACKET_BYTES)
+        alice.request(Op.AUTH, jute.AUTH.encode((0, "digest", b"alice:a")), xid=-4)
+        alice.create("/large", bytes(5000))
 
 
 def test_each_limit_has_its_test() -> None:

@@ -4,6 +4,7 @@ Its session ends with the connection; another of the addresses is tried only bef
 """
 
 import socket
+import ssl
 from collections import deque
 from contextlib import suppress
 from struct import Struct
@@ -19,6 +20,7 @@ from zookeeper_bridge.tree.watches import EventType
 PASSES_S = 10.0  # from a request to its answer
 SESSION_MS = 15_000
 PING_S = 4.0
+RECEIVED_BYTES = 64 * 1024
 ANSWER_BYTES = 64 * 1024 * 1024  # more is none: children of a very large znode are less
 EVENT_XID, PING_XID, AUTH_XID = -1, -2, -4
 _SIZE = Struct(">i")
@@ -33,10 +35,12 @@ class Unreachable(OSError):
 class ZooKeeperClient:
     """Answers that are errors are raised as ZooKeeperError, a connection that breaks as OSError."""
 
-    def __init__(self, addresses: str, digest: str | None = None) -> None:
-        """`addresses`: host:port, several with commas. `digest`: user:password to be known by."""
+    def __init__(self, addresses: str, digest: str | None = None, ca: str | None = None, certificate: str | None = None) -> None:
+        """As Address has them."""
         self.events: deque[tuple[EventType, str]] = deque()
         self._xid = 0
+        self._data = bytearray()  # received, and not taken yet
+        self._tls = _context(ca, certificate) if ca is not None else None
         self._socket = self._connected(addresses)
         if digest is not None:
             self._send(AUTH_XID, Op.AUTH, jute.AUTH.encode((0, "digest", digest.encode())))
@@ -54,9 +58,12 @@ class ZooKeeperClient:
         reasons = []
         for address in addresses.split(","):
             host, _, port = address.strip().rpartition(":")
+            self._data.clear()
             try:
                 self._socket = socket.create_connection((host.strip("[]"), int(port)), PASSES_S)
                 try:
+                    if self._tls is not None:
+                        self._socket = self._tls.wrap_socket(self._socket, server_hostname=host.strip("[]"))
                     self._open_session()
                 except BaseException:
                     self._socket.close()
@@ -124,7 +131,8 @@ class ZooKeeperClient:
         while not self.events:
             self._socket.settimeout(PING_S)
             try:
-                self._socket.recv(1, socket.MSG_PEEK)
+                if not self._data:
+                    self._receive()
                 self._take(self._read())
             except TimeoutError:
                 self._send(PING_XID, Op.PING, b"")
@@ -164,10 +172,22 @@ class ZooKeeperClient:
         return self._exactly(size)
 
     def _exactly(self, size: int) -> bytes:
-        data = bytearray()
-        while len(data) < size:
-            piece = self._socket.recv(size - len(data))
-            if not piece:
-                raise ConnectionError("the server has closed the connection")
-            data += piece
-        return bytes(data)
+        while len(self._data) < size:
+            self._receive()
+        data = bytes(self._data[:size])
+        del self._data[:size]
+        return data
+
+    def _receive(self) -> None:
+        piece = self._socket.recv(RECEIVED_BYTES)
+        if not piece:
+            raise ConnectionError("the server has closed the connection")
+        self._data += piece
+
+
+def _context(ca: str, certificate: str | None) -> ssl.SSLContext:
+    """Raises OSError for files that cannot be used: ssl.SSLError is one."""
+    context = ssl.create_default_context(cafile=ca)
+    if certificate is not None:
+        context.load_cert_chain(certificate)
+    return context

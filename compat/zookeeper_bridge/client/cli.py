@@ -11,6 +11,7 @@ from raftka.cli.admin.groups import commit, committed
 from raftka.cli.output import CommandFailed, command, show
 from raftka.client.blocking.client import Where
 from raftka.json_values import JsonObject
+from zookeeper_bridge.client.address import Address
 from zookeeper_bridge.client.blocking import Unreachable, ZooKeeperClient
 from zookeeper_bridge.protocol.errors import Err, ZooKeeperError
 from zookeeper_bridge.protocol.jute import Stat
@@ -25,6 +26,7 @@ REASONS = {
     Err.NO_AUTH: "not allowed: authenticate with --digest",
     Err.BAD_ARGUMENTS: "not a path; paths look /like/this",
     Err.AUTH_FAILED: "the bridge does not take that digest",
+    Err.SESSION_CLOSED_REQUIRE_SASL_AUTH: "the bridge asks for a login: --digest, or a certificate with --tls-cert",
 }
 
 
@@ -47,8 +49,8 @@ def bridged(verb: Callable[P, None]) -> Callable[P, int]:
 
 
 @bridged
-def ls(path: str, recursive: bool, bridge: str, digest: str | None, output: str) -> None:
-    with ZooKeeperClient(bridge, digest) as client:
+def ls(path: str, recursive: bool, bridge: Address, output: str) -> None:
+    with ZooKeeperClient(*bridge) as client:
         rows: Iterator[JsonObject] = _below(client, path) if recursive else ({"name": name} for name in client.children(path))
         show(rows, ["name"], output)
 
@@ -67,8 +69,8 @@ def _below(client: ZooKeeperClient, path: str) -> Iterator[dict[str, object]]:
 
 
 @bridged
-def get(path: str, bridge: str, digest: str | None) -> None:
-    with ZooKeeperClient(bridge, digest) as client:
+def get(path: str, bridge: Address) -> None:
+    with ZooKeeperClient(*bridge) as client:
         data, _ = client.get(path)
         if data is not None:
             sys.stdout.buffer.write(data + b"\n" * sys.stdout.isatty())
@@ -76,8 +78,8 @@ def get(path: str, bridge: str, digest: str | None) -> None:
 
 
 @bridged
-def stat(paths: tuple[str, ...], bridge: str, digest: str | None, output: str) -> None:
-    with ZooKeeperClient(bridge, digest) as client:
+def stat(paths: tuple[str, ...], bridge: Address, output: str) -> None:
+    with ZooKeeperClient(*bridge) as client:
         found = {path: client.stat(path) for path in paths}
         rows = [_row(path, each) for path, each in found.items() if each is not None]
         finish(rows, list(rows[0]) if rows else [], output, [f"{path}: {REASONS[Err.NO_NODE]}" for path, each in found.items() if each is None])
@@ -106,8 +108,8 @@ def _owner(session: int) -> str | None:
 
 
 @bridged
-def watch(path: str, count: int | None, bridge: str, digest: str | None, output: str) -> None:
-    with ZooKeeperClient(bridge, digest) as client:
+def watch(path: str, count: int | None, bridge: Address, output: str) -> None:
+    with ZooKeeperClient(*bridge) as client:
         client.watch(path)
         seen = 0
         while count is None or seen < count:
@@ -133,12 +135,12 @@ def explain(path: str, output: str) -> None:
 
 
 @bridged
-def export_offsets(name: str, dry_run: bool, bridge: str, digest: str | None, bootstrap_server: str, output: str) -> None:
+def export_offsets(name: str, dry_run: bool, bridge: Address, bootstrap_server: str, output: str) -> None:
     with connect(bootstrap_server) as kafka:
         found = committed(kafka, name)
     if not found:
         raise CommandFailed(f"{name} has no offsets in Kafka")
-    with ZooKeeperClient(bridge, digest) as client:
+    with ZooKeeperClient(*bridge) as client:
         for (topic, partition), offset in found.items():
             if not dry_run:
                 client.put(f"/consumers/{name}/offsets/{topic}/{partition}", str(offset).encode())
@@ -146,8 +148,8 @@ def export_offsets(name: str, dry_run: bool, bridge: str, digest: str | None, bo
 
 
 @bridged
-def import_offsets(name: str, dry_run: bool, bridge: str, digest: str | None, bootstrap_server: str, output: str) -> None:
-    with ZooKeeperClient(bridge, digest) as client:
+def import_offsets(name: str, dry_run: bool, bridge: Address, bootstrap_server: str, output: str) -> None:
+    with ZooKeeperClient(*bridge) as client:
         found = dict(_stored(client, name))
     if not found:
         raise CommandFailed(f"{name} has no offsets in /consumers/{name}/offsets")

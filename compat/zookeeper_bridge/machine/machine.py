@@ -26,11 +26,14 @@ from zookeeper_bridge.machine.writes.controls import Controls
 from zookeeper_bridge.protocol.errors import Err, ZooKeeperError
 from zookeeper_bridge.protocol.opcodes import Op
 from zookeeper_bridge.protocol.paths import child_of, parent_of
+from zookeeper_bridge.tree.acl import Rights
+from zookeeper_bridge.tree.kafka_acls import ACL_CHANGES
 from zookeeper_bridge.tree.projection import Controller
 from zookeeper_bridge.tree.quotas import Enforcement
 from zookeeper_bridge.tree.store import PACKAGE, SESSION, NodeKind, Session, session_of, unpack_session
 from zookeeper_bridge.tree.tree import Change, Layer, Tree, View
 
+ANNOUNCEMENTS = (CHANGES, *ACL_CHANGES)  # folders of what is of no use after a while
 LOOK_S = 60.0  # between two looks for containers that are empty and times to live that are over, as ZooKeeper's
 LOOKED_AT_ONCE = 1000
 ANNOUNCED_MS = 15 * 60 * 1000  # how long a change of settings stays in /config/changes, as in Kafka
@@ -50,12 +53,14 @@ class Machine:
         hit: Callable[[Limit], None] = lambda limit: None,
         controller: Callable[[], Controller] = lambda: Controller(None, 0),
         quotas: Enforcement | None = None,
+        rights: Rights = Rights(),  # noqa: B008  # it cannot change
     ) -> None:
         """`tree`: has every committed change. `hit` gets the limits that are reached. `controller`: the one beside which the machine runs.
 
         `quotas`: None where they are not enforced.
         """
         self._quotas = quotas
+        self._rights = rights
         self._tree = tree
         self._controller = controller
         self.hit = hit
@@ -80,7 +85,7 @@ class Machine:
         except ValueError as error:
             raise KafkaError(Code.INVALID_REQUEST, str(error)) from error
         layer = self._draft(context)
-        controls = Controls(draft, self._controller())
+        controls = Controls(draft, self._controller(), guarded=self._rights.guarded)
         decision = _Decision(self, layer, batch, context, controls)
         results = [decision.result(request) for request in batch.requests]
         zxid = context.next_offset if layer.changes or draft.records else context.next_offset - 1
@@ -174,7 +179,8 @@ class Machine:
         """Containers that had children and have none, what has outlived its time to live, and old announcements: some at a time."""
         if not self._to_look:
             self._to_look.extend(self._tree.passing)
-            self._to_look.extend(child_of(CHANGES, name) for name in self._tree.child_names(CHANGES))
+            for folder in ANNOUNCEMENTS:
+                self._to_look.extend(child_of(folder, name) for name in self._tree.child_names(folder))
         for _ in range(min(LOOKED_AT_ONCE, len(self._to_look))):
             path = self._to_look.popleft()
             node = layer.node(path)
@@ -182,7 +188,7 @@ class Machine:
                 continue
             abandoned = node.kind is NodeKind.CONTAINER and layer.family(path).creates > 0
             age_ms = context.wall_ms - node.mtime
-            if abandoned or (node.kind is NodeKind.TTL and age_ms > node.ttl_ms) or (parent_of(path) == CHANGES and age_ms > ANNOUNCED_MS):
+            if abandoned or (node.kind is NodeKind.TTL and age_ms > node.ttl_ms) or (parent_of(path) in ANNOUNCEMENTS and age_ms > ANNOUNCED_MS):
                 remove(layer, path, context.next_offset)
         self._look_at = context.now + (PAUSE_S if self._to_look else self._look_s)
 
@@ -247,7 +253,16 @@ class _Decision:
         if machine._owners.setdefault(request.session_id, owner) != owner:
             return Result(Err.SESSION_MOVED)
         identities = self._batch.identities[request.identities]
-        return Caller(request.session_id, identities, context.wall_ms, context.next_offset, machine.hit, self._controls, machine._quotas)
+        return Caller(
+            request.session_id,
+            identities,
+            context.wall_ms,
+            context.next_offset,
+            machine.hit,
+            self._controls,
+            machine._quotas,
+            machine._rights,
+        )
 
     def _open(self, request: Open) -> Result:
         layer, context = self._layer, self._context

@@ -14,7 +14,7 @@ from zookeeper_bridge.protocol.jute import CheckVersion, Create, Delete, SetAcl,
 from zookeeper_bridge.protocol.opcodes import Op
 from zookeeper_bridge.protocol.paths import check_has_parent, check_new, check_path, parent_of
 from zookeeper_bridge.tree import acl
-from zookeeper_bridge.tree.acl import Identity
+from zookeeper_bridge.tree.acl import Identity, Rights
 from zookeeper_bridge.tree.store import NO_FAMILY, NodeKind, Znode, stat_of
 from zookeeper_bridge.tree.tree import FROM_THE_BEGINNING, Layer
 
@@ -44,6 +44,7 @@ class Caller(NamedTuple):
     hit: Callable[[Limit], None]  # is told of limits
     controls: "Controls"  # for what is the cluster's
     quotas: "Enforcement | None" = None  # None: they are not enforced
+    rights: Rights = Rights()
 
 
 Done = tuple[int, bytes]  # the type it has among the results of a multi, and the body of its answer
@@ -63,7 +64,7 @@ def create(layer: Layer, opcode: int, request: Create, caller: Caller) -> Done:
     if opcode == Op.CREATE_CONTAINER:
         kind = NodeKind.CONTAINER  # whatever else its flags say
     path = check_has_parent(request.path)
-    stored = acl.completed(request.acl, caller.identities)
+    stored = acl.completed(request.acl, caller.identities, caller.rights.schemes)
     parent_path = parent_of(path)
     parent = _node(layer, parent_path)
     acl.check(parent.acl, acl.CREATE, caller.identities)
@@ -135,7 +136,7 @@ def set_data(layer: Layer, opcode: int, request: SetData, caller: Caller) -> Don
 
 def set_acl(layer: Layer, opcode: int, request: SetAcl, caller: Caller) -> Done:
     path = check_path(request.path)
-    stored = acl.completed(request.acl, caller.identities)
+    stored = acl.completed(request.acl, caller.identities, caller.rights.schemes)
     node = _node(layer, path)
     acl.check(node.acl, acl.ADMIN, caller.identities)
     after = node._replace(acl=stored, aversion=check_version(request.version, node.aversion))

@@ -9,6 +9,7 @@ from zookeeper_bridge.protocol import jute
 from zookeeper_bridge.protocol.errors import Err, ZooKeeperError, beyond
 from zookeeper_bridge.protocol.jute import Malformed
 from zookeeper_bridge.protocol.opcodes import BODIES, IN_MULTI, Op
+from zookeeper_bridge.tree import acl
 from zookeeper_bridge.tree.rules import Kind, Rule, rule_of
 from zookeeper_bridge.tree.tree import Layer
 
@@ -32,6 +33,8 @@ def _one(layer: Layer, opcode: int, request: jute.Value, caller: Caller) -> Done
         rule = rule_of(request.path or "")
         if rule is not None and rule.kind is not Kind.STORED:
             return _of_the_cluster(rule, layer, opcode, request, caller)
+        if rule is not None and caller.rights.guarded and opcode != Op.CHECK:
+            acl.check(acl.GUARDED, acl.WRITE, caller.identities)
     return VERBS[opcode](layer, opcode, request, caller)
 
 

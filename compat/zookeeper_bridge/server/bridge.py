@@ -9,9 +9,13 @@ from math import inf
 from typing import ClassVar
 
 from raftka.broker.handlers.services import Services
-from raftka.limits import Limit
+from raftka.broker.network.access.authentication import FAILURES, SUCCESSES
+from raftka.broker.telemetry.event_log import BoundedRate
+from raftka.limits import LOGIN_SECONDS, Limit
 from raftka.metadata.extension import of_package
 from raftka.metadata.image import Delta, MetadataImage
+from raftka.runtime.interfaces import SECRETS
+from raftka.security.distinguished_names import subject_of
 from zookeeper_bridge.limits import CONNECT_SECONDS, CONNECTIONS, WAITING_CONNECTS
 from zookeeper_bridge.machine.machine import LOOK_S, Machine
 from zookeeper_bridge.machine.sessions import LEAST_TICKS, SECRET_BYTES
@@ -21,11 +25,12 @@ from zookeeper_bridge.protocol.jute import ConnectRequest
 from zookeeper_bridge.protocol.opcodes import Op
 from zookeeper_bridge.server.connection import ClientConnection
 from zookeeper_bridge.server.latency import Latency
+from zookeeper_bridge.server.login import LoginRules, SaslLogin
 from zookeeper_bridge.server.read_only import ReadOnlyMode
 from zookeeper_bridge.server.reads import Reader
 from zookeeper_bridge.server.submissions import Submission, Submissions
 from zookeeper_bridge.tree import acl
-from zookeeper_bridge.tree.acl import Identity
+from zookeeper_bridge.tree.acl import Rights
 from zookeeper_bridge.tree.layout import Happening, Layout, keeps_configs
 from zookeeper_bridge.tree.projection import Controller
 from zookeeper_bridge.tree.quotas import Enforcement
@@ -50,10 +55,11 @@ class Bridge:
         self,
         services: Services,
         tick_ms: int = 2000,
-        super_digest: str = "",
+        logins: LoginRules = LoginRules(),  # noqa: B008  # it cannot change
         look_s: float = LOOK_S,
         enforce_quotas: bool = False,
         read_only_mode: bool = False,
+        guarded: bool = False,
     ) -> None:
         self.services = services
         self.tick_ms = tick_ms
@@ -61,9 +67,10 @@ class Bridge:
         self.answer_word: Callable[[bytes], str | None] = lambda _word: None  # to four bytes that may be a four-letter word
         self._enforce_quotas = enforce_quotas
         self._warned_at = -inf  # of a quota
-        self.super_identity: Identity | None = ("digest", super_digest) if super_digest else None
+        self.logins = logins
+        self._rights = Rights(logins.schemes, guarded)
         self.tree: Tree = Tree(membership(services.metadata.settings.voters))
-        self.layout = Layout(self.tree)
+        self.layout = Layout(self.tree, guarded=guarded)
         self.watches: Watches[ClientConnection] = Watches(self._send_event)
         self.reader = Reader(self.tree, self.layout, self.watches)
         self.connections: dict[ClientConnection, None] = {}
@@ -73,6 +80,8 @@ class Bridge:
         self.clock = services.context.runtime.clock
         self.began = self.leads_since = self.clock.now()
         self._random = services.context.runtime.random("zookeeper bridge")
+        self._secrets = services.context.runtime.random(SECRETS)
+        self._failed_login = BoundedRate(services.context.events.info, "bridge_authentication_failed", self.clock.now)
         self._numbers = 0
         self._leaving: Znode | None = None  # the one whose deletion is being told
         self._telling: tuple[str, EventType | None, bytes] = "", None, b""  # what is being told, and the ACL of the znode
@@ -112,7 +121,7 @@ class Bridge:
         assert self.tree.offset == image.offset
         self.leads_since = now
         quotas = Enforcement(self.tree.quotas, self._quota_exceeded) if self._enforce_quotas else None
-        return Machine(self.tree, now, self.tick_ms, self.look_s, self.hit, self._controller, quotas)
+        return Machine(self.tree, now, self.tick_ms, self.look_s, self.hit, self._controller, quotas, self._rights)
 
     def _quota_exceeded(self, text: str) -> None:
         now = self.clock.now()
@@ -170,7 +179,8 @@ class Bridge:
         """Send the event to clients that may read the znode."""
         if self._telling[0] is not path or self._telling[1] is not event:  # of each event the first: many hear of it
             node = self._leaving if event is EventType.DELETED else self.layout.node(path)
-            self._telling = path, event, acl.OPEN if node is None else node.acl
+            gone = acl.PRIVATE if self.layout.is_private(path) else acl.OPEN
+            self._telling = path, event, gone if node is None else node.acl
         stored = self._telling[2]
         if stored == acl.OPEN or acl.allows(stored, acl.READ, connection.identities):
             connection.event(event, path, self.tree.offset)
@@ -182,15 +192,40 @@ class Bridge:
 
     # connections
 
-    def accept(self) -> ClientConnection | None:
+    def accept(self, *, secure: bool = False) -> ClientConnection | None:
+        """`secure`: there is TLS in front of it."""
         if len(self.connections) >= CONNECTIONS.value:
             self.hit(CONNECTIONS)
             return None
         self._numbers += 1
-        connection = ClientConnection(self, self._numbers)
+        connection = ClientConnection(self, self._numbers, secure=secure)
         self.connections[connection] = None
         self.clock.call_at(self.clock.now() + CONNECT_SECONDS.value, lambda: self._check_greeting(connection))
+        if self.logins.required:
+            self.clock.call_at(self.clock.now() + LOGIN_SECONDS.value, lambda: self._check_login(connection))
         return connection
+
+    def _check_login(self, connection: ClientConnection) -> None:
+        if not connection.over and not self.logins.known(connection.identities):
+            self.hit(LOGIN_SECONDS)
+            connection.end("the client has not logged in")
+
+    def certified(self, connection: ClientConnection, certificate: bytes | None) -> None:
+        """The handshake of a connection is over. `certificate`: the client's, DER, if it has shown one."""
+        subject = subject_of(certificate) if certificate is not None else ""
+        if subject:
+            connection.show(self.logins.by_certificate(subject))
+
+    def login(self, *, secure: bool) -> SaslLogin:
+        return SaslLogin(self.logins, self._secrets.randbytes, secure=secure)
+
+    def logged_in(self) -> None:
+        self.services.context.metrics.count(SUCCESSES)
+
+    def login_failed(self, connection: ClientConnection, scheme: str, reason: str) -> None:
+        self.auth_failures += 1
+        self.services.context.metrics.count(FAILURES)
+        self._failed_login(peer=connection.peer, scheme=scheme, reason=reason)
 
     def _check_greeting(self, connection: ClientConnection) -> None:
         if not connection.attached and connection.connect is None and not connection.over:

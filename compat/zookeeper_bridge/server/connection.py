@@ -16,14 +16,16 @@ from raftka.limits import Limit
 from raftka.runtime.interfaces import Buffer, Clock, Transport
 from raftka.wire.errors import ProtocolError
 from raftka.wire.frame import FrameBuffer
-from zookeeper_bridge.limits import AUTHS_OF_CONNECTION, OUTPUT_BYTES, PACKET_BYTES, REQUEST_BYTES_IN_HAND, REQUESTS_IN_HAND
+from zookeeper_bridge.limits import AUTHS_OF_CONNECTION, LOGIN_PACKET_BYTES, OUTPUT_BYTES, PACKET_BYTES, REQUEST_BYTES_IN_HAND, REQUESTS_IN_HAND
 from zookeeper_bridge.machine.wire import Result
 from zookeeper_bridge.protocol import jute
 from zookeeper_bridge.protocol.errors import Err, ZooKeeperError
 from zookeeper_bridge.protocol.jute import ConnectRequest, ConnectResponse, Malformed
 from zookeeper_bridge.protocol.long_list import LongList
 from zookeeper_bridge.protocol.opcodes import WRITES, Op
-from zookeeper_bridge.tree.acl import SUPER, Identity, digest_of
+from zookeeper_bridge.server.digest_md5 import LoginRefused
+from zookeeper_bridge.server.login import LoginRules, SaslLogin
+from zookeeper_bridge.tree.acl import Identity
 from zookeeper_bridge.tree.tree import Tree
 from zookeeper_bridge.tree.watches import EventType
 
@@ -50,10 +52,9 @@ class Bridge(Protocol):
 
     clock: Clock
     tree: Tree
-    super_identity: Identity | None
+    logins: LoginRules
     packets_received: int
     packets_sent: int
-    auth_failures: int
     answer_word: Callable[[bytes], str | None]
 
     @property
@@ -73,11 +74,21 @@ class Bridge(Protocol):
 
     def hit(self, limit: Limit) -> None: ...
 
+    def login(self, *, secure: bool) -> SaslLogin: ...
+
+    def logged_in(self) -> None: ...
+
+    def login_failed(self, connection: "ClientConnection", scheme: str, reason: str) -> None: ...
+
 
 class ClientConnection:
-    def __init__(self, bridge: Bridge, number: int) -> None:
+    def __init__(self, bridge: Bridge, number: int, *, secure: bool = False) -> None:
+        """`secure`: there is TLS in front of it."""
         self.bridge = bridge
         self.number = number
+        self.secure = secure
+        self._sasl: SaslLogin | None = None  # from its first message on
+        self._has_to_log_in = bool(bridge.logins.required)
         self.session_id = 0
         self.timeout_ms = 0
         self.identities: tuple[Identity, ...] = ()
@@ -119,6 +130,9 @@ class ClientConnection:
             frames = self._frames.feed(view) if self._greeted else self._greet(view)
             for frame in frames:
                 self._packet(bytes(frame))
+            if self._frames.pending_bytes > LOGIN_PACKET_BYTES.value and not self.bridge.logins.known(self.identities):
+                self.bridge.hit(LOGIN_PACKET_BYTES)
+                self.end("a packet that is too large before the login")
         except (ProtocolError, Malformed) as error:
             if isinstance(error, ProtocolError) and error.limit is not None:
                 self.bridge.hit(PACKET_BYTES)
@@ -130,7 +144,7 @@ class ClientConnection:
     def _leave(self) -> None:
         """End the connection of a client that has left. Its writes are still submitted, the end of its session above all."""
         for _, opcode, body in self._behind:
-            if opcode in WRITES:
+            if opcode in WRITES and self.bridge.logins.admits(opcode, self.identities):
                 self.bridge.submit(self, opcode, body)
         self.end("closed by the other side")
 
@@ -237,6 +251,11 @@ class ClientConnection:
         return opcode in HANDED_ON or not (self._waiting or self._long_lists or self._out_bytes > OUTPUT_BYTES.value // 2)
 
     def _begin(self, xid: int, opcode: int, body: bytes) -> None:
+        if self._has_to_log_in and not self.bridge.logins.admits(opcode, self.identities):
+            self.bridge.login_failed(self, "", "a request before the login that is required")
+            self.reply(xid, 0, Err.SESSION_CLOSED_REQUIRE_SASL_AUTH)
+            self.end("the client has to log in first")
+            return
         if opcode in HANDED_ON and self.read_only:
             self.bridge.refuse(self, xid, opcode)
         elif opcode in HANDED_ON:
@@ -246,6 +265,8 @@ class ClientConnection:
             self.reply(PING_XID, self.bridge.tree.offset, Err.OK)
         elif opcode == Op.AUTH:
             self._authenticate(xid, body)
+        elif opcode == Op.SASL:
+            self._log_in(xid, body)
         elif self.bridge.reader.knows(opcode):
             try:
                 answer = self.bridge.reader.answer(self, opcode, body)
@@ -290,15 +311,35 @@ class ClientConnection:
         if crowded:
             self.bridge.hit(AUTHS_OF_CONNECTION)
         if scheme not in ("digest", "ip") or crowded:
-            self.bridge.auth_failures += 1
+            known = scheme if scheme in ("digest", "ip") else ""
+            self.bridge.login_failed(self, known, "too many identities" if crowded else "an unknown scheme")
             self.reply(xid, 0, Err.AUTH_FAILED)
             self.end(f"nobody is known by {scheme}")
             return
         if scheme == "digest":
-            identity = digest_of(shown or b"")
-            found = [SUPER, identity] if identity == self.bridge.super_identity else [identity]
-            self.identities += tuple(each for each in found if each not in self.identities)
+            self.show(self.bridge.logins.by_digest(shown or b""))
         self.reply(xid, 0, Err.OK)
+
+    def show(self, found: Sequence[Identity]) -> None:
+        """Add to whom the client has shown itself to be."""
+        self.identities += tuple(each for each in found if each not in self.identities)
+
+    def _log_in(self, xid: int, body: bytes) -> None:
+        """One step of SASL. After a failure nothing more is read."""
+        if self._sasl is None:
+            self._sasl = self.bridge.login(secure=self.secure)
+        try:
+            answer = self._sasl.step(jute.BUFFER.decode(body))
+        except (LoginRefused, Malformed) as error:
+            self.bridge.login_failed(self, "sasl", str(error) if isinstance(error, LoginRefused) else "a malformed request")
+            none = jute.BUFFER.encode(None)
+            self._send(_REPLY.pack(16 + len(none), xid, 0, Err.AUTH_FAILED) + none)
+            self.end("the login has failed")
+            return
+        if answer.identities:
+            self.bridge.logged_in()
+        self.show(answer.identities)
+        self.reply(xid, 0, Err.OK, jute.BUFFER.encode(answer.token))
 
     # out
 

@@ -41,7 +41,6 @@ class Reader:
             Op.ADD_WATCH: self._add_watch,
             Op.GET_EPHEMERALS: self._get_ephemerals,
             Op.GET_ALL_CHILDREN_NUMBER: self._get_all_children_number,
-            Op.SASL: lambda connection, request: jute.BUFFER.encode(None),
         }
 
     def knows(self, opcode: int) -> bool:
@@ -198,12 +197,13 @@ class Reader:
             node = self._find(path)
             if node is None:
                 connection.event(EventType.DELETED, path, -1)
-            elif node.mzxid > since:
+            elif node.mzxid > since and _may_read(connection, node):
                 connection.event(EventType.CHANGED, path, -1)
             else:
                 self._watch(connection, Kind.DATA, path)
         for path in _paths(request.exist):
-            if self._find(path) is not None:
+            node = self._find(path)
+            if node is not None and _may_read(connection, node):
                 connection.event(EventType.CREATED, path, -1)
             else:
                 self._watch(connection, Kind.DATA, path)
@@ -211,7 +211,7 @@ class Reader:
             node = self._find(path)
             if node is None:
                 connection.event(EventType.DELETED, path, -1)
-            elif self._stat(path, node).pzxid > since:
+            elif self._stat(path, node).pzxid > since and _may_read(connection, node):
                 connection.event(EventType.CHILD, path, -1)
             else:
                 self._watch(connection, Kind.CHILDREN, path)
@@ -219,6 +219,10 @@ class Reader:
             for path in _paths(paths):
                 self._watch(connection, kind, path)
         return b""
+
+
+def _may_read(connection: ClientConnection, node: Znode) -> bool:
+    return acl.allows(node.acl, acl.READ, connection.identities)
 
 
 def _paths(paths: Sequence[str | None] | None) -> list[str]:

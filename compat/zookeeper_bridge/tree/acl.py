@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from hashlib import sha1
 from ipaddress import ip_address, ip_network
+from typing import NamedTuple
 
 from zookeeper_bridge.limits import ACL_ENTRIES
 from zookeeper_bridge.protocol.errors import Err, ZooKeeperError, beyond
@@ -19,7 +20,17 @@ SUPER: Identity = ("super", "")
 ANYONE = Acl(ALL, "world", "anyone")
 OPEN = ACLS.encode([ANYONE])  # as it is stored
 READABLE = ACLS.encode([Acl(READ, "world", "anyone")])
-PRIVATE = ACLS.encode([Acl(ALL, "sasl", "kafka")])  # as a secured Kafka has its secrets: here, nobody but super may
+KAFKA = Acl(ALL, "sasl", "kafka")
+PRIVATE = ACLS.encode([KAFKA])  # as a secured Kafka has its secrets: for super and for that user of SASL
+GUARDED = ACLS.encode([KAFKA, Acl(READ, "world", "anyone")])  # as a secured Kafka has all else
+SCHEMES = frozenset(("world", "digest", "ip"))  # of identities that every server knows
+
+
+class Rights(NamedTuple):
+    """What the settings say of permissions, for the controller's decisions too."""
+
+    schemes: frozenset[str] = SCHEMES
+    guarded: bool = False  # what is the cluster's is written by super and sasl:kafka alone
 
 
 @lru_cache(1024)
@@ -55,7 +66,7 @@ def _within(address: str, network: str) -> bool:
         return False
 
 
-def completed(acl: Iterable[Acl] | None, identities: Sequence[Identity]) -> bytes:
+def completed(acl: Iterable[Acl] | None, identities: Sequence[Identity], schemes: frozenset[str] = SCHEMES) -> bytes:
     """As it is stored: `auth` becomes whom the caller has shown himself to be. Raises INVALID_ACL."""
     found: dict[Acl, None] = {}
     for each in acl or ():
@@ -64,7 +75,7 @@ def completed(acl: Iterable[Acl] | None, identities: Sequence[Identity]) -> byte
             found.update(dict.fromkeys(shown))
             if not shown:
                 raise ZooKeeperError(Err.INVALID_ACL, "this connection has not authenticated")
-        elif _is_valid(each):
+        elif each.scheme in schemes and _is_valid(each):
             found[each] = None
         else:
             raise ZooKeeperError(Err.INVALID_ACL, f"{each.scheme}:{each.id}")
@@ -83,6 +94,8 @@ def _is_valid(acl: Acl) -> bool:
             return (acl.id or "").count(":") == 1
         case "ip":
             return _is_network(acl.id or "")
+        case "sasl" | "x509":
+            return bool(acl.id)
     return False
 
 

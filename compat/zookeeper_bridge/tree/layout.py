@@ -9,6 +9,7 @@ from itertools import chain
 
 from raftka.metadata.image import BROKER, TOPIC, Delta, MetadataImage, TopicImage
 from zookeeper_bridge.protocol.long_list import LongList, list_of
+from zookeeper_bridge.tree.kafka_acls import KIND_NAMES, LITERAL_FOLDER, Resource, index_of
 from zookeeper_bridge.tree.projection import (
     CLUSTER_ID,
     CONTROLLER,
@@ -29,7 +30,7 @@ from zookeeper_bridge.tree.projection import (
 from zookeeper_bridge.tree.store import Znode
 from zookeeper_bridge.tree.watches import EventType
 
-LISTS = (IDS, TOPICS, PRODUCER_IDS, MOVES, CONTROLLER, "/config/topics", "/config/brokers")
+LISTS = (IDS, TOPICS, PRODUCER_IDS, MOVES, CONTROLLER, "/config/topics", "/config/brokers", LITERAL_FOLDER)
 FOLDER_OF = {TOPIC: "/config/topics", BROKER: "/config/brokers"}
 Happening = tuple[EventType, str]
 Touched = Mapping[str, Znode | None]  # what the tree had at a path before an entry
@@ -41,10 +42,10 @@ def keeps_configs(path: str) -> bool:
 
 
 class Layout(Projection):
-    def __init__(self, tree: Stored) -> None:
+    def __init__(self, tree: Stored, *, guarded: bool = False) -> None:
         self._seen: dict[str, int] = {}
         self._moving: dict[Partition, None] = {}
-        super().__init__(tree, MetadataImage(), Controller(None, 0), self._seen, lambda: self._moving)
+        super().__init__(tree, MetadataImage(), Controller(None, 0), self._seen, lambda: self._moving, guarded=guarded)
         self._packed: tuple[object, bytes | LongList] = (None, b"")
 
     def load(self, image: MetadataImage, controller: Controller) -> None:
@@ -62,10 +63,22 @@ class Layout(Projection):
             self._seen[IDS] = image.offset
         if delta.configs_changed:
             self._seen["/config/brokers"] = image.offset
+        if delta.acls_changed:
+            self._seen[LITERAL_FOLDER] = image.offset
         formed = [(EventType.CREATED, CLUSTER_ID)] if delta.cluster_formed else []
         moves = self._moves_changed(before, delta)
         configs = self._configs_changed(before, delta, touched)
-        return chain(formed, self._brokers(before, delta), configs, self._topics(before, delta), moves, self._ids_allocated(before))
+        acls = self._acls_changed(before, delta)
+        return chain(formed, self._brokers(before, delta), configs, self._topics(before, delta), moves, self._ids_allocated(before), acls)
+
+    def _acls_changed(self, before: MetadataImage, delta: Delta) -> Iterator[Happening]:
+        changed = [Resource(acl.pattern, acl.resource_type, acl.name) for acl in delta.acls_changed if acl.resource_type in KIND_NAMES]
+        resources = [each for each in dict.fromkeys(changed) if each.is_path]
+        earlier, later = index_of(before.acls), index_of(self.image.acls)
+        for resource in resources:
+            was, now = earlier.data(resource), later.data(resource)
+            if was != now:
+                yield EventType.CREATED if was is None else EventType.DELETED if now is None else EventType.CHANGED, resource.path
 
     def _brokers(self, before: MetadataImage, delta: Delta) -> Iterator[Happening]:
         for broker_id in sorted(delta.brokers_changed):

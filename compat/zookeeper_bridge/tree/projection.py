@@ -16,7 +16,8 @@ from raftka.json_values import JsonObject
 from raftka.metadata.image import BROKER, TOPIC, BrokerImage, MetadataImage, TopicImage
 from zookeeper_bridge.protocol.jute import Stat
 from zookeeper_bridge.protocol.paths import parent_of
-from zookeeper_bridge.tree.acl import OPEN, PRIVATE
+from zookeeper_bridge.tree import kafka_acls
+from zookeeper_bridge.tree.acl import GUARDED, OPEN, PRIVATE
 from zookeeper_bridge.tree.rules import FOLDERS, Kind, is_secret, rule_of
 from zookeeper_bridge.tree.store import IMPLICIT, NO_FAMILY, Family, NodeKind, Znode, stat_of
 
@@ -26,6 +27,7 @@ BLOCK = 1000  # producer ids at once
 IDS, TOPICS, PRODUCER_IDS, MOVES = "/brokers/ids", "/brokers/topics", "/latest_producer_id_block", "/admin/reassign_partitions"
 CONTROLLER, EPOCH, CLUSTER_ID, FEATURE = "/controller", "/controller_epoch", "/cluster/id", "/feature"
 BORN = Counter(parent_of(path) for path in FOLDERS)  # children that nobody has created
+KEPT = frozenset(FOLDERS) - {"/consumers"}  # as in Kafka, what consumers keep there is theirs
 WITH_MORE = frozenset(("/", "/brokers", "/cluster", "/config", "/admin"))
 CONFIGS = {"topics": TOPIC, "brokers": BROKER}
 Partition = tuple[bytes, int]  # topic id, index
@@ -61,14 +63,22 @@ def computes(path: str) -> bool:
 
 class Projection:
     def __init__(
-        self, tree: Stored, image: MetadataImage, controller: Controller, seen: Mapping[str, int], moving: Callable[[], Collection[Partition]]
+        self,
+        tree: Stored,
+        image: MetadataImage,
+        controller: Controller,
+        seen: Mapping[str, int],
+        moving: Callable[[], Collection[Partition]],
+        *,
+        guarded: bool = False,
     ) -> None:
-        """`seen`: when what is at a path last changed. `moving`: tells all partitions under reassignment."""
+        """`seen`: when what is at a path last changed. `moving`: tells all partitions under reassignment. `guarded`: as Rights has it."""
         self.tree = tree
         self.image = image
         self.controller = controller
         self.seen = seen
         self.moving = moving
+        self.guarded = guarded
         self._written: tuple[TopicImage | None, bytes] = (None, b"")
 
     # all that is there, stored or computed
@@ -77,7 +87,8 @@ class Projection:
         if computes(path):
             found = self.find(path)
             return None if found is None else found.node
-        return self.tree.node(path)
+        node = self.tree.node(path)
+        return node._replace(acl=GUARDED) if self.guarded and path in KEPT and node is not None and node.acl == OPEN else node
 
     def stat(self, path: str, node: Znode) -> Stat:
         if computes(path):
@@ -114,6 +125,12 @@ class Projection:
 
     def find(self, path: str) -> Projected | None:
         """One of which `computes` is true; None: it is not there."""
+        found = self._compute(path)
+        if self.guarded and found is not None and found.node.acl == OPEN:
+            return found._replace(node=found.node._replace(acl=GUARDED))
+        return found
+
+    def _compute(self, path: str) -> Projected | None:
         match path[1:].split("/"):
             case ["brokers", "ids"]:
                 return _folder([str(each) for each in sorted(self.image.alive_brokers())], self._at(IDS))
@@ -141,7 +158,28 @@ class Projection:
                 return _leaf({"features": {}, "version": 1, "status": 1})
             case ["latest_producer_id_block"]:
                 return self._producer_ids()
+            case ["kafka-acl" | "kafka-acl-extended", *_] as parts:
+                return self._acls(parts)
         return None
+
+    def _acls(self, parts: list[str]) -> Projected | None:
+        """For super and sasl:kafka in a cluster that guards its znodes, as DescribeAcls is for those that may DESCRIBE the cluster."""
+        resource = kafka_acls.resource_of_path(parts)
+        if resource is None:
+            return None
+        acls, changed_at = kafka_acls.index_of(self.image.acls), self._at(kafka_acls.LITERAL_FOLDER)
+        if not resource.name:
+            found = _folder(acls.names(resource), changed_at)
+        else:
+            data = acls.data(resource) if resource.is_path else None
+            if data is None:
+                return None
+            found = Projected(_znode(data, 0, changed_at, kafka_acls.version_of(data), 0), NO_FAMILY, ())
+        return found._replace(node=found.node._replace(acl=PRIVATE if self.guarded else GUARDED))
+
+    def is_private(self, path: str) -> bool:
+        """Return whether it is for super and sasl:kafka alone, also when it is gone."""
+        return is_secret(path) or (self.guarded and path.startswith((f"{kafka_acls.LITERAL_FOLDER}/", f"{kafka_acls.PREFIXED_FOLDER}/")))
 
     def _at(self, path: str) -> int:
         return self.seen.get(path, 0)
@@ -228,10 +266,11 @@ class Projection:
     def computed_count(self) -> int:
         """Znodes that are there, and not in the tree."""
         fixed = sum(len(self.more(path)) for path in ("/", *FOLDERS))
+        acls = kafka_acls.index_of(self.image.acls).count
         topics = 3 * len(self.image.topics) + 2 * self.image.partition_count  # with the settings of each
         configured = self._configs("brokers").children
         kept = [name for name in self.tree.child_names("/config/topics") if name in self.image.topic_ids]
-        return fixed + len(self.image.alive_brokers()) + topics + len(configured) - len(kept) - self.tree.child_count("/config/brokers")
+        return fixed + acls + len(self.image.alive_brokers()) + topics + len(configured) - len(kept) - self.tree.child_count("/config/brokers")
 
 
 def is_moving(image: MetadataImage, partition: Partition) -> bool:

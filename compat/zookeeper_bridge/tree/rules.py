@@ -23,6 +23,11 @@ class Rule(NamedTuple):
 
 
 NOBODY = "NoAuth: it follows from what the cluster does."
+ACLS_SHOWN = "the ACLs of the resource. version follows from the content; where Kafka's znodes are guarded, for super and sasl:kafka alone"
+ACLS_WRITTEN = (
+    "For super and sasl:kafka, where the cluster has an authorizer: create and set replace all ACLs of the resource, delete takes them away; "
+    "what is no ACL answers BadArguments. All else: NoAuth."
+)
 RULES = (
     Rule("/brokers", Kind.RESERVED, "a folder", "NoAuth; what may be written below, topics and seqid say."),
     Rule("/brokers/ids", Kind.COMPUTED, "the brokers that are alive: registered, not fenced, not shutting down", NOBODY),
@@ -66,12 +71,12 @@ RULES = (
         "kept, and taken over by the topic that is created at /brokers/topics. Unknown settings, bad values and what is no JSON answer BadArguments. "
         "delete: only before there is a topic.",
     ),
-    Rule("/config/brokers", Kind.COMPUTED, "brokers that have settings, and <default>; readable with the super digest alone", NOBODY),
+    Rule("/config/brokers", Kind.COMPUTED, "brokers that have settings, and <default>; readable for super and sasl:kafka alone", NOBODY),
     Rule(
         "/config/brokers/*",
         Kind.COMPUTED,
-        "the broker's own settings, passwords too: so it is readable with the super digest alone",
-        "With the super digest: as a topic's. Without: NoAuth.",
+        "the broker's own settings, passwords too: so it is readable for super and sasl:kafka alone",
+        "For these: as a topic's. For others: NoAuth.",
     ),
     Rule("/config/changes", Kind.RESERVED, "announcements", "NoAuth; below it: see there."),
     Rule(
@@ -83,7 +88,7 @@ RULES = (
     Rule(
         "/config/**",
         Kind.RESERVED,
-        "nothing: there are no quotas and no SCRAM credentials of that kind",
+        "nothing: users' SCRAM credentials and quotas are not shown here",
         "NoAuth: settings that would have no effect are not stored.",
     ),
     Rule("/admin", Kind.RESERVED, "a folder", "NoAuth; znodes of clients below it are stored."),
@@ -126,11 +131,33 @@ RULES = (
     ),
     *(Rule(f"/{leaf}/**", Kind.RESERVED, "nothing", NOBODY) for leaf in ("controller", "controller_epoch", "feature", "latest_producer_id_block")),
     Rule("/migration/**", Kind.RESERVED, "nothing: there is nothing to migrate", NOBODY),
-    Rule("/delegation_token/**", Kind.RESERVED, "nothing", "NoAuth: there are no delegation tokens."),
+    Rule("/delegation_token/**", Kind.RESERVED, "nothing: delegation tokens are not shown here", NOBODY),
+    Rule("/kafka-acl", Kind.RESERVED, "a folder", NOBODY),
+    Rule("/kafka-acl-extended", Kind.RESERVED, "a folder", NOBODY),
+    Rule("/kafka-acl-extended/prefixed", Kind.RESERVED, "a folder", NOBODY),
     *(
-        Rule(pattern, Kind.RESERVED, "nothing: there are no ACLs", "NoAuth: ACLs that would not be enforced are not stored.")
-        for top in ("/kafka-acl", "/kafka-acl-changes", "/kafka-acl-extended", "/kafka-acl-extended-changes")
-        for pattern in (f"{top}/**",)
+        rule
+        for folder, names in (("/kafka-acl", "names"), ("/kafka-acl-extended/prefixed", "prefixes of names"))
+        for rule in (
+            Rule(f"{folder}/*", Kind.COMPUTED, f"{names} that ACLs are about, without those that cannot stand in a path", NOBODY),
+            Rule(f"{folder}/*/*", Kind.COMPUTED, ACLS_SHOWN, ACLS_WRITTEN),
+            Rule(f"{folder}/*/*/**", Kind.RESERVED, "nothing", NOBODY),
+        )
+    ),
+    Rule("/kafka-acl-extended/**", Kind.RESERVED, "nothing", NOBODY),
+    *(
+        rule
+        for folder in ("/kafka-acl-changes", "/kafka-acl-extended-changes")
+        for rule in (
+            Rule(folder, Kind.RESERVED, "a folder", "NoAuth; below it: see there."),
+            Rule(
+                f"{folder}/*",
+                Kind.STORED,
+                "announcements of tools. Removed after 15 minutes",
+                "Stored, and of no effect: ACLs count when they are written.",
+            ),
+            Rule(f"{folder}/**", Kind.RESERVED, "nothing", NOBODY),
+        )
     ),
     Rule(
         "/consumers",

@@ -5,12 +5,13 @@ well-formed GET is answered once and closed. A request has one deadline from its
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
-from raftka.broker.telemetry.event_log import Events
+from raftka.broker.telemetry.event_log import BoundedRate, Events
 from raftka.broker.telemetry.metrics import Metrics
-from raftka.limits import HTTP_CONNECTIONS, HTTP_REQUEST_BYTES, HTTP_SECONDS
-from raftka.runtime.interfaces import Clock, Timer, Transport
+from raftka.limits import HTTP_CONNECTIONS, HTTP_REQUEST_BYTES, HTTP_SECONDS, LOGIN_SECONDS
+from raftka.runtime.interfaces import Clock, Connection, Timer, Transport
 
 Reply = Callable[[int, str, bytes], None]  # status, content type, body
 Page = Callable[[Reply], None]  # may reply at once or later
@@ -19,6 +20,7 @@ TEXT = "text/plain; charset=utf-8"
 REASONS = {
     200: "OK",
     400: "Bad Request",
+    401: "Unauthorized",
     404: "Not Found",
     405: "Method Not Allowed",
     431: "Request Header Fields Too Large",
@@ -29,6 +31,9 @@ TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 REQUEST_LINE = re.compile(rb"(" + TOKEN + rb") (/[!-~]*) HTTP/1\.([01])")
 HEADER = re.compile(rb"(" + TOKEN + rb"):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*)")
 END = b"\r\n\r\n"
+TLS_RECORD = 0x16  # the first byte of a handshake
+SCHEMES = (b"basic", b"bearer")
+FAILED_LOGINS = "raftka_http_failed_authentications_total"
 
 
 class BadRequest(Exception):
@@ -49,6 +54,10 @@ class Request:
         if not all(headers):
             raise BadRequest(400, "a header is malformed")
         fields = {each[1].lower(): each[2].strip().lower() for each in headers if each is not None}
+        shown = [each[2].strip() for each in headers if each is not None and each[1].lower() == b"authorization"]
+        if len(shown) > 1:
+            raise BadRequest(400, "there is more than one login")
+        self.authorization = shown[0] if shown else None
         self.method, self.path = match[1].decode(), match[2].partition(b"?")[0].decode()
         if self.method not in ("GET", "HEAD"):
             raise BadRequest(405, "GET and HEAD are all there is")
@@ -57,22 +66,45 @@ class Request:
         self.keep_alive = match[3] == b"1" and fields.get(b"connection") != b"close"
 
 
+class Logins(Protocol):
+    @property
+    def challenges(self) -> Sequence[str]:
+        """For `WWW-Authenticate`."""
+
+    def knows(self, authorization: bytes) -> bool:
+        """`authorization`: the header's value."""
+
+
+class Guard(NamedTuple):
+    """What a connection has to show."""
+
+    logins: Logins | None = None  # None: nobody has to log in
+    open_pages: Mapping[str, Page] = {}  # for clients without a login
+    delay_s: float = 0.0  # before a failed login is answered
+    protect: Callable[[Connection], Connection] | None = None  # the connection with TLS in front of it
+
+
 class HttpServer:
-    def __init__(self, pages: Mapping[str, Page], clock: Clock, metrics: Metrics, events: Events) -> None:
+    def __init__(self, pages: Mapping[str, Page], clock: Clock, metrics: Metrics, events: Events, guard: Guard = Guard()) -> None:  # noqa: B008
         self.pages = pages
+        self.guard = guard
+        self.login_failed = BoundedRate(events.info, "http_authentication_failed", clock.now)
         self.clock = clock
         self.metrics = metrics
         self.events = events
         self.connections: dict[HttpConnection, None] = {}
 
-    def accept(self) -> "HttpConnection | None":
+    def accept(self) -> Connection | None:
         if len(self.connections) >= HTTP_CONNECTIONS.value:
             self.metrics.refused(HTTP_CONNECTIONS)
-            self.events.warning("http_refused", reason=f"there are {len(self.connections)} connections")
-            return None
+            stranger = next((each for each in self.connections if each.is_stranger), None)
+            if stranger is None:
+                self.events.warning("http_refused", reason=f"there are {len(self.connections)} connections")
+                return None
+            stranger.make_room()
         connection = HttpConnection(self)
         self.connections[connection] = None
-        return connection
+        return connection if self.guard.protect is None else self.guard.protect(connection)
 
 
 class HttpConnection:
@@ -84,6 +116,18 @@ class HttpConnection:
         self._busy = False  # a page is being made
         self._ended = False  # nothing more will come
         self._timer: Timer | None = None
+        self._known = server.guard.logins is None and server.guard.protect is None  # what strangers may take is less
+
+    @property
+    def is_stranger(self) -> bool:
+        """Return whether it has shown nothing yet, and nothing is done for it."""
+        return not self._known and not self._busy and not self._ended
+
+    def make_room(self) -> None:
+        """For another: strangers must not keep out those who may see the pages."""
+        self._ended = True
+        if self._transport is not None:
+            self._transport.drop("another connection takes its place")
 
     # the network's side
 
@@ -125,6 +169,9 @@ class HttpConnection:
     def _next(self) -> None:
         """Answer what is whole, one at a time: while a page is made, or waits to be taken, nothing more is read."""
         while self._transport is not None and not self._busy and not self._out and not self._ended:
+            if self._come[:1] == bytes([TLS_RECORD]):
+                self._refuse(BadRequest(400, "there is no TLS on this port"))
+                return
             end = self._come.find(END, 0, HTTP_REQUEST_BYTES.value)
             if end < 0:
                 if len(self._come) >= HTTP_REQUEST_BYTES.value:
@@ -139,10 +186,18 @@ class HttpConnection:
                 self._refuse(error)
 
     def _answer(self, request: Request) -> None:
-        page = self.server.pages.get(request.path)
+        logins, shown = self.server.guard.logins, request.authorization
+        pages = self.server.pages
+        if logins is not None and (shown is None or not logins.knows(shown)):
+            pages = self.server.guard.open_pages
+            if shown is not None or request.path not in pages:
+                self._refuse_login(request, logins)
+                return
+        else:
+            self._known = True
+        page = pages.get(request.path)
         if page is None:
-            pages = " ".join(self.server.pages)
-            self._send(404, TEXT, f"there is {pages}\n".encode(), request)
+            self._send(404, TEXT, f"there is {' '.join(pages)}\n".encode(), request)
             return
         self._busy = True
         self._hold(True)
@@ -152,7 +207,23 @@ class HttpConnection:
             self.server.events.error("page_failed", path=request.path, error=repr(error))
             self._send(500, TEXT, b"this page failed: see the node's log\n", request)
 
-    def _send(self, status: int, content_type: str, body: bytes, request: Request | None) -> None:
+    def _refuse_login(self, request: Request, logins: Logins) -> None:
+        """After a while: so guesses take their time."""
+        server, delay_s = self.server, 0.0
+        if request.authorization is not None:
+            delay_s = server.guard.delay_s
+            server.metrics.count(FAILED_LOGINS)
+            scheme = request.authorization.partition(b" ")[0].lower()
+            peer = self._transport.peer if self._transport is not None else ""
+            server.login_failed(peer=peer, scheme=scheme.decode() if scheme in SCHEMES else "another")
+        self._busy = True
+        self._hold(True)
+        request.keep_alive = False
+        challenges = [f"WWW-Authenticate: {each}" for each in logins.challenges]
+        text = b"this page is for those who log in\n"
+        server.clock.call_at(server.clock.now() + delay_s, lambda: self._send(401, TEXT, text, request, challenges))
+
+    def _send(self, status: int, content_type: str, body: bytes, request: Request | None, more: Sequence[str] = ()) -> None:
         self._busy = False
         if self._transport is None:
             return
@@ -163,6 +234,7 @@ class HttpConnection:
             f"Content-Type: {content_type}",
             f"Content-Length: {len(body)}",
             *(["Allow: GET, HEAD"] if status == 405 else []),
+            *more,
             *([] if keep_alive else ["Connection: close"]),
         ]
         self._out.append("\r\n".join(lines).encode() + END)
@@ -188,10 +260,11 @@ class HttpConnection:
     def _restart_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self.server.clock.call_at(self.server.clock.now() + HTTP_SECONDS.value, self._too_late)
+        seconds = HTTP_SECONDS if self._known else LOGIN_SECONDS
+        self._timer = self.server.clock.call_at(self.server.clock.now() + seconds.value, self._too_late)
 
     def _too_late(self) -> None:
         if self._transport is not None:
             if self._come or self._out or self._busy:
-                self.server.metrics.refused(HTTP_SECONDS)
+                self.server.metrics.refused(HTTP_SECONDS if self._known else LOGIN_SECONDS)
             self._transport.drop("idle")

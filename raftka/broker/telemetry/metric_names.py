@@ -129,6 +129,7 @@ raftka_handler_errors_total counter Requests and commands that failed by a mista
 raftka_protocol_errors_total counter Client connections closed because of what came on them.
 raftka_controller_refusals_total counter Strangers turned away at the controller listener.
 raftka_http_errors_total counter Requests to the metrics port that were none.
+raftka_http_failed_authentications_total counter Logins at the metrics port, or at the bridge's pages, that failed.
 raftka_transactional_ids gauge Transactional ids that this broker looks after, by state; Ongoing: those with an open transaction.
 raftka_transaction_markers_queued gauge Markers that wait for the answer to a request in flight, over all other brokers.
 raftka_producers gauge Idempotent producers that are remembered, over all partitions here.

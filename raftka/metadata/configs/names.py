@@ -355,8 +355,20 @@ replica.alter.log.dirs.io.max.bytes.per.second long 9223372036854775807 dynamic
 """
 
 OURS = """
+metrics.auth.basic.users password -
+metrics.auth.basic.users.location string -
+metrics.auth.bearer.token password -
+metrics.auth.bearer.token.location string -
+metrics.auth.health boolean false
 metrics.partitions boolean true
 metrics.port int -
+metrics.ssl.client.auth string none
+metrics.ssl.enable boolean false
+metrics.ssl.key.password password -
+metrics.ssl.keystore.location string -
+metrics.ssl.keystore.password password -
+metrics.ssl.truststore.location string -
+metrics.ssl.truststore.password password -
 raftka.controller.node.certificates boolean false
 raftka.group.consumer.busy.interval.ms int 200
 raftka.group.settle.ms int 50
@@ -366,12 +378,25 @@ raftka.quorum.heartbeat.interval.ms int 200
 raftka.validation string header
 zookeeper.bridge.4lw.commands.whitelist list srvr
 zookeeper.bridge.admin.port int -
+zookeeper.bridge.enforce.auth.schemes list ""
 zookeeper.bridge.enforce.quota boolean false
 zookeeper.bridge.host string 127.0.0.1
 zookeeper.bridge.port int -
 zookeeper.bridge.readonlymode.enabled boolean false
+zookeeper.bridge.sasl.jaas.config password -
+zookeeper.bridge.sasl.plaintext.enable boolean false
+zookeeper.bridge.sasl.super.users list ""
+zookeeper.bridge.secure.port int -
+zookeeper.bridge.set.acl boolean -
+zookeeper.bridge.ssl.client.auth string need
+zookeeper.bridge.ssl.key.password password -
+zookeeper.bridge.ssl.keystore.location string -
+zookeeper.bridge.ssl.keystore.password password -
+zookeeper.bridge.ssl.truststore.location string -
+zookeeper.bridge.ssl.truststore.password password -
 zookeeper.bridge.super.digest password -
 zookeeper.bridge.tick.ms int 2000
+zookeeper.bridge.x509.super.user string -
 """
 
 # Kafka takes them from the file but does not list them.

@@ -15,6 +15,7 @@ from raftka.log.config import LogConfig
 from raftka.metadata.configs.broker import BROKER_SETTINGS, DIFFERENCES, Difference
 from raftka.metadata.configs.dynamic import OF_ALL_LISTENERS, OF_LISTENER, OF_ONE_LISTENER, check_addresses
 from raftka.metadata.configs.logins import check_controllers, check_logins, own_login
+from raftka.metadata.configs.ports import check_ports
 from raftka.metadata.configs.topic import INTERNAL_SEGMENT_BYTES, TOPIC_SETTINGS, UNIT_MS
 from raftka.metadata.configs.values import Setting, SettingError, Values
 from raftka.metadata.image import BROKER, EMPTY, TOPIC, Endpoint, MetadataImage
@@ -130,6 +131,7 @@ class NodeSettings:
         advertised = _advertised(values, clients, controllers, protocols)
         check_logins(values, clients)
         check_controllers(values, controllers)
+        check_ports(values)
         if values["broker.heartbeat.interval.ms"] >= values["broker.session.timeout.ms"]:
             raise SettingError("broker.heartbeat.interval.ms must be less than broker.session.timeout.ms")
         return cls(

@@ -22,16 +22,17 @@ ANSWERS = {
 
 
 class Controls:
-    def __init__(self, draft: Draft, controller: Controller, above: "Controls | None" = None) -> None:
+    def __init__(self, draft: Draft, controller: Controller, above: "Controls | None" = None, *, guarded: bool = False) -> None:
         self.draft = draft
         self.controller = controller
         self.hand_over = False  # another node shall lead
         self.commands = 0  # those of branches that came to nothing as well: they have cost as much
         self._above = above
+        self._guarded = guarded
 
     def branch(self) -> "Controls":
         """For what may come to nothing."""
-        return Controls(self.draft.branch(), self.controller, self)
+        return Controls(self.draft.branch(), self.controller, self, guarded=self._guarded)
 
     def keep(self) -> None:
         """Make the commands of this branch a part of the branch below."""
@@ -62,7 +63,7 @@ class Controls:
 
     def projection(self, layer: Layer) -> Projection:
         image = self.draft.image
-        return Projection(layer, image, self.controller, {}, lambda: moving_in(image))
+        return Projection(layer, image, self.controller, {}, lambda: moving_in(image), guarded=self._guarded)
 
 
 def refused(code: Code, message: str | None = None) -> ZooKeeperError:

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 
 from zookeeper_bridge.machine.operations import CREATES, Caller, Done, check_version
-from zookeeper_bridge.machine.writes import admin, configs, topics
+from zookeeper_bridge.machine.writes import acls, admin, configs, topics
 from zookeeper_bridge.machine.writes.write_request import Written
 from zookeeper_bridge.protocol import jute
 from zookeeper_bridge.protocol.errors import Err, ZooKeeperError
 from zookeeper_bridge.protocol.opcodes import Op
-from zookeeper_bridge.protocol.paths import check_path
+from zookeeper_bridge.protocol.paths import ROOT, check_path, parent_of
 from zookeeper_bridge.tree import acl
 from zookeeper_bridge.tree.rules import Rule
 from zookeeper_bridge.tree.store import NodeKind, Znode
@@ -24,6 +24,8 @@ COMMANDS: dict[str, dict[str, Verb]] = {
     "/admin/preferred_replica_election": {"create": admin.elect},
     "/latest_producer_id_block": {"set": admin.take_producer_ids},
     "/controller": {"delete": admin.hand_over},
+    "/kafka-acl/*/*": {"create": acls.create, "set": acls.replace, "delete": acls.remove},
+    "/kafka-acl-extended/prefixed/*/*": {"create": acls.create, "set": acls.replace, "delete": acls.remove},
 }
 
 
@@ -36,11 +38,14 @@ def write(rule: Rule, layer: Layer, opcode: int, request: jute.Value, caller: Ca
     if verb == "check":
         return _check(node, request.version, caller)
     if verb == "create":
+        if parent_of(path) != ROOT:  # which is the clients' own
+            _check_guard(caller)
         if node is not None:
             raise ZooKeeperError(Err.NODE_EXISTS)
-        acl.completed(request.acl, caller.identities)  # has to be one, and is not kept
+        acl.completed(request.acl, caller.identities, caller.rights.schemes)  # has to be one, and is not kept
     elif node is None:
         raise ZooKeeperError(Err.NO_NODE)
+    _check_guard(caller)
     if command is None:
         raise ZooKeeperError(Err.NO_AUTH)
     if verb == "create" and request.flags != 0:
@@ -49,6 +54,12 @@ def write(rule: Rule, layer: Layer, opcode: int, request: jute.Value, caller: Ca
         check_version(request.version, node.version)
     command(Written(layer, path, None if verb == "delete" else request.data, node, caller))
     return _answer(verb, opcode, path, layer, caller)
+
+
+def _check_guard(caller: Caller) -> None:
+    """Raises NO_AUTH."""
+    if caller.rights.guarded:
+        acl.check(acl.GUARDED, acl.WRITE, caller.identities)
 
 
 def _check(node: Znode | None, version: int, caller: Caller) -> Done:

@@ -1,0 +1,10 @@
+"""Where a bridge is, and how its client shows who it is. Opens nothing."""
+
+from typing import NamedTuple
+
+
+class Address(NamedTuple):
+    servers: str  # host:port, several with commas
+    digest: str | None = None  # user:password
+    ca: str | None = None  # file with the certificates that the bridge's are signed by; given: the connection has TLS
+    certificate: str | None = None  # file with the client's own key and certificates
