@@ -12,6 +12,7 @@ from raftka.metadata.configs.describe import BrokerRows, TopicRows
 from raftka.metadata.configs.settings import NodeSettings, TopicConfigs
 from raftka.metadata.image import MetadataImage
 from raftka.runtime.interfaces import SECRETS, Connection, Runtime
+from raftka.security.client_security import Outside
 from raftka.security.tls_connection import Side, TlsConnection
 from raftka.security.tls_context import StoreFiles, TlsContexts, client_context
 
@@ -45,7 +46,7 @@ class BrokerContext:
     def secured(self) -> Secured:
         """How this node connects to other brokers."""
         own = self.metadata.settings.between_brokers
-        return Secured(own.login(self._secrets), self._wrap if own.uses_tls else None)
+        return Secured(own.login(self._secrets, Outside(self.runtime.files.read, self.runtime.clock.wall_ms)), self._wrap if own.uses_tls else None)
 
     def later(self, action: Callable[[], None]) -> None:
         """Run it in a turn of its own."""

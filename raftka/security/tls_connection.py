@@ -134,7 +134,8 @@ class TlsConnection:
         if plain:
             self._later(self.wake)
         elif self._closing is not None and self._transport is not None:
-            encrypted.append(self._goodbye())
+            if goodbye := self._goodbye():
+                encrypted.append(goodbye)
             self._transport.close(self._closing)
         return encrypted
 

@@ -299,6 +299,8 @@ ELSEWHERE = {
     "filtered_acls": "test_acls",
     "decisions_of_session": "test_acls",
     "login_seconds": "test_sasl",
+    "key_set_bytes": "test_oauthbearer",
+    "key_set_seconds": "test_oauthbearer",
     "connections_of_address": "test_connection_quotas",
     "connection_rate": "test_connection_quotas",
     "beside_bytes": "test_recompress",

@@ -2,8 +2,13 @@
 
 from typing import Any
 
+from raftka.broker.network.access import issuer_keys
 from raftka.broker.network.access.authentication import SaslGate
-from raftka.security import scram
+from raftka.broker.network.access.issuer_keys import IssuerKeys
+from raftka.security import jwt, scram
+from raftka.security.jwks import KeySet
+from raftka.security.jwt import Expected, Jwt, Verified
+from raftka.security.oauthbearer import OAuthBearerServer
 from raftka.security.plain import PlainServer
 from raftka.security.scram import ScramServer
 from tests.mutants.registry import mutant
@@ -63,6 +68,60 @@ def authorization_id_names_the_user(step: Any) -> Any:
         answer: bytes = step(self, b"\0".join((b"", user, password)))
         self.user = authzid.decode() or self.user
         return answer
+
+    return bug
+
+
+@mutant(OAuthBearerServer, "step")
+def invalid_token_may_be_followed_by_another(step: Any) -> Any:
+    """After a token that was refused the client may try another one on the same connection."""
+
+    def bug(self: OAuthBearerServer, token: bytes) -> bytes:
+        if token != b"\x01":
+            self._invalid = ""
+        return bytes(step(self, token))
+
+    return bug
+
+
+@mutant(KeySet, "verify")
+def token_may_name_no_algorithm(verify: Any) -> Any:
+    """A token that says that it has no signature needs none."""
+
+    def bug(self: KeySet, token: Jwt) -> None:
+        if token.algorithm != "none":
+            verify(self, token)
+
+    return bug
+
+
+@mutant(issuer_keys, "check_claims")
+def expired_token_is_taken_within_the_skew(check_claims: Any) -> Any:
+    """As long as the clocks may differ: its session has no end."""
+
+    def bug(claims: Any, expected: Expected, now_ms: int) -> Verified:
+        found: Verified = check_claims(claims, expected, now_ms - expected.skew_ms)
+        return found._replace(expires_ms=max(found.expires_ms, now_ms + 10**9))
+
+    return bug
+
+
+@mutant(jwt, "_user")
+def name_in_a_token_is_trimmed(_: Any) -> Any:
+    """Blanks around a name are cut off: it becomes another user's."""
+
+    def bug(claims: Any, name: str) -> str:
+        return str(claims[name]).strip()
+
+    return bug
+
+
+@mutant(IssuerKeys, "_expedite")
+def keys_are_read_for_every_stranger(_: Any) -> Any:
+    """Each token with an unknown key id has the keys read again."""
+
+    def bug(self: IssuerKeys) -> None:
+        self._read()
 
     return bug
 

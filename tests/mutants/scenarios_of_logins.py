@@ -4,12 +4,17 @@ import hashlib
 import hmac
 from base64 import b64decode, b64encode
 
+from raftka.security.jwt import unsecured_jwt
 from raftka.security.scram import SHA_256, salted_password
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.sasl import SASL_HANDSHAKE
+from tests.broker.oauth import KEYS, LATER_KEYS, now_s, present, stage_with_keys
+from tests.broker.oauth import begun as begun_with_token
 from tests.broker.sasl import SECURE, USER, add_users, authenticate, log_in, logged_in, works
 from tests.broker.stage import Stage, Wire
+from tests.broker.tls import put
 from tests.mutants.directed import finds
+from tests.security.issuer import claims, token
 
 
 def begun(stage: Stage, mechanism: str = SHA_256) -> Wire:
@@ -94,3 +99,44 @@ def session_never_ends() -> None:
         stage.world.run(stage.world.now + 4)
         wire.request(METADATA, METADATA.request(topics=[]))
         assert wire.frame() is None, "answered after the end of the session"
+
+
+def lets_in(stage: Stage, text: str) -> bool:
+    return not present(begun_with_token(stage), text).auth_bytes
+
+
+@finds
+def invalid_token_may_be_followed_by_another() -> None:
+    with stage_with_keys() as stage:
+        wire = begun_with_token(stage)
+        assert present(wire, "a.b.c").auth_bytes
+        assert present(wire, token(claims(now_s(stage)))).error_code, "a second token is taken"
+
+
+@finds
+def token_may_name_no_algorithm() -> None:
+    with stage_with_keys() as stage:
+        assert not lets_in(stage, unsecured_jwt(claims(now_s(stage), sub="admin"))), "let in without a signature"
+
+
+@finds
+def expired_token_is_taken_within_the_skew() -> None:
+    with stage_with_keys() as stage:
+        assert not lets_in(stage, token(claims(now_s(stage) - 700, exp=int(now_s(stage)) - 5))), "let in with a token that has expired"
+
+
+@finds
+def name_in_a_token_is_trimmed() -> None:
+    with stage_with_keys() as stage:
+        assert not lets_in(stage, token(claims(now_s(stage), sub=" admin "))), "let in as another user"
+
+
+@finds
+def keys_are_read_for_every_stranger() -> None:
+    """The second look comes too early; that it takes place shows by the key that it finds."""
+    with stage_with_keys() as stage:
+        for keys in (KEYS, LATER_KEYS):
+            put(stage, "/keys.json", keys)
+            lets_in(stage, token(claims(now_s(stage)), kid="k3"))
+            stage.world.run(stage.world.now + 1)
+        assert not lets_in(stage, token(claims(now_s(stage)), key="k2", kid="k2")), "the keys are read again and again"
