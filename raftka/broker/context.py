@@ -11,6 +11,7 @@ from raftka.client.connection import Secured
 from raftka.metadata.configs.describe import BrokerRows, TopicRows
 from raftka.metadata.configs.settings import NodeSettings, TopicConfigs
 from raftka.metadata.image import MetadataImage
+from raftka.metadata.records import ScramCredentialSet
 from raftka.runtime.interfaces import SECRETS, Connection, Runtime
 from raftka.security.client_security import Outside
 from raftka.security.tls_connection import Side, TlsConnection
@@ -31,6 +32,7 @@ class MetadataCache:
 class BrokerContext:
     def __init__(self, runtime: Runtime, settings: NodeSettings, events: Events, metrics: Metrics) -> None:
         self.node_id = settings.node_id
+        self.first_users: tuple[ScramCredentialSet, ...] = ()  # of the cluster, should this node's controller form it
         self.incarnation_id = runtime.random("ids").randbytes(16)
         self.runtime = runtime
         self.events = events

@@ -1,6 +1,7 @@
 """The tree of commands. What a command does stands in its own file, imported when it is called."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,10 +11,13 @@ from raftka.cli.admin.group_commands import groups, offsets
 from raftka.cli.admin.security_commands import acls, users
 from raftka.cli.admin.transaction_commands import transactions
 from raftka.cli.chaos.commands import chaos
-from raftka.cli.options import AS, Option, client_options, pairs
+from raftka.cli.options import AS, Option, client_options, first_users, pairs
 from raftka.cli.packages import WithPackages
 from raftka.cli.pipeline import pipeline
 from raftka.cli.spark_commands import audit, sql
+
+if TYPE_CHECKING:
+    from raftka.metadata.records import ScramCredentialSet
 
 
 @click.group(cls=WithPackages, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -24,6 +28,16 @@ def root() -> None:
 
 for each in (acls, audit, chaos, completion, config, configs, groups, offsets, partitions, pipeline, reassign, sql, transactions, users):
     root.add_command(each)
+
+
+add_scram = click.option(
+    "--add-scram",
+    "users",
+    callback=first_users,
+    metavar="SCRAM-SHA-256=[name=NAME,password=PASSWORD]",
+    multiple=True,
+    help="A first user of the cluster, should it be formed now; @FILE: the same from a file. May be repeated; as kafka-storage format.",
+)
 
 
 @root.group()
@@ -48,14 +62,23 @@ def cluster() -> None:
     "--bridge-port", type=click.IntRange(0, 65535), help="Node i speaks ZooKeeper's protocol on BRIDGE_PORT+i-1; 0 picks free ports. Off by default."
 )
 @click.option("--in-process", is_flag=True, help="All nodes in this process: starts faster, dies together.")
-def cluster_start(nodes: int, data: Path, base_port: int, settings: dict[str, str], bridge_port: int | None, in_process: bool) -> None:
+@add_scram
+def cluster_start(
+    nodes: int,
+    data: Path,
+    base_port: int,
+    settings: dict[str, str],
+    bridge_port: int | None,
+    in_process: bool,
+    users: "tuple[ScramCredentialSet, ...]",
+) -> None:
     """Start nodes 1 to N and print bootstrap.servers=... when all are ready.
 
     What dies is not started again: `raftka broker start DATA/node-i/server.properties` does that. Ends with SIGTERM or Ctrl-C.
     """
     from raftka.cluster.start import start_in_process, start_processes
 
-    raise SystemExit((start_in_process if in_process else start_processes)(nodes, data, base_port, settings, bridge_port))
+    raise SystemExit((start_in_process if in_process else start_processes)(nodes, data, base_port, settings, bridge_port, users))
 
 
 @cluster.command("describe")
@@ -93,17 +116,20 @@ def broker() -> None:
 @click.option(
     "--data", type=click.Path(file_okay=False, path_type=Path), help="With --dev: keep the data there; else they are removed when the node ends."
 )
-def broker_start(file: str | None, dev: bool, port: int, data: Path | None) -> None:
+@add_scram
+def broker_start(file: str | None, dev: bool, port: int, data: Path | None, users: "tuple[ScramCredentialSet, ...]") -> None:
     """Run the node that FILE describes (Kafka's property names; process.roles: broker, controller or both)."""
     if dev == (file is not None):
         raise click.UsageError("give the node's properties file, or --dev for a node without one")
     if file is None:
         from raftka.cli.dev import start_dev
 
+        if users:
+            raise click.UsageError("--dev has no logins, so no users")
         raise SystemExit(start_dev(port, data))
     from raftka.cli.broker import start
 
-    raise SystemExit(start(file))
+    raise SystemExit(start(file, users=users))
 
 
 @root.command("demo")

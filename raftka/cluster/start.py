@@ -8,13 +8,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from raftka.cluster.first_users import VARIABLE, to_text
 from raftka.cluster.plan import HOST, NodePlan, bridge_ports_from, metrics_ports_from, plan_cluster, ports_from
 from raftka.cluster.ports import HeldPorts, check_free
 from raftka.cluster.processes import ClusterFailed, Processes, how
+from raftka.metadata.records import ScramCredentialSet
+
+Users = tuple[ScramCredentialSet, ...]
 
 
-def start_processes(nodes: int, data: Path, base_port: int, settings: Mapping[str, str], bridge_port: int | None = None) -> int:
+def start_processes(nodes: int, data: Path, base_port: int, settings: Mapping[str, str], bridge_port: int | None = None, users: Users = ()) -> int:
     """Returns the exit code."""
+    from raftka.metadata.configs.settings import NodeSettings
+
     with HeldPorts(0 if base_port else 3 * nodes) as held, HeldPorts(nodes if bridge_port == 0 else 0) as bridges, _signals() as signals:
         try:
             plans = _plan(nodes, data, base_port, held, settings, bridge_port, bridges)
@@ -22,6 +28,9 @@ def start_processes(nodes: int, data: Path, base_port: int, settings: Mapping[st
         except (ValueError, OSError) as error:
             return _complain(str(error))
         cluster.also(signals)
+        cluster.asks = all(each.security_protocol == "PLAINTEXT" for each in NodeSettings.from_properties(dict(plans[0].properties)).listeners)
+        for node in cluster.nodes.values():
+            node.environment = {VARIABLE: to_text(users)} if users else {}
         try:
             cluster.start_all()
             if cluster.wait_ready():
@@ -55,7 +64,7 @@ def _watch(cluster: Processes) -> int:
     return _complain("no node is left")
 
 
-def start_in_process(nodes: int, data: Path, base_port: int, settings: Mapping[str, str], bridge_port: int | None = None) -> int:
+def start_in_process(nodes: int, data: Path, base_port: int, settings: Mapping[str, str], bridge_port: int | None = None, users: Users = ()) -> int:
     """The same with all nodes here. Returns the exit code."""
     import trio
 
@@ -66,7 +75,9 @@ def start_in_process(nodes: int, data: Path, base_port: int, settings: Mapping[s
     async def run() -> None:
         check_free(nodes, base_port, bridge_port, metrics="metrics.port" not in settings)
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-            async with launch(nodes, data=data, base_port=base_port, properties=settings, metrics=True, bridge_port=bridge_port) as cluster:
+            async with launch(
+                nodes, data=data, base_port=base_port, properties=settings, metrics=True, bridge_port=bridge_port, first_users=users
+            ) as cluster:
                 for node in cluster.nodes.values():
                     node.plan.pid_file.write_text(f"{os.getpid()}\n", encoding="ascii")
                 _say_where(cluster.bootstrap_servers, [node.plan for node in cluster.nodes.values()])

@@ -22,6 +22,7 @@ from raftka.metadata.records import (
     BrokerUnfenced,
     BrokerUnregistered,
     ClusterFormed,
+    ClusterSecretSet,
     ConfigSet,
     ExtensionChanged,
     ExtensionDelete,
@@ -152,6 +153,7 @@ class MetadataImage:
     extensions: Mapping[str, ExtensionImage] = field(default_factory=_empty)  # by package
     acls: Mapping[Acl, None] = field(default_factory=_empty)
     scram: Mapping[tuple[int, str], ScramCredential] = field(default_factory=_empty)  # by (mechanism, user)
+    secret: bytes = field(default=b"", repr=False)  # of the cluster; empty in one that has never had a user of SCRAM, and is older than they are
 
     def topic_named(self, name: str) -> TopicImage | None:
         topic_id = self.topic_ids.get(name)
@@ -195,7 +197,8 @@ class MetadataImage:
         topics = tuple(self.topics.values())
         configs = tuple((*resource, dict(values)) for resource, values in self.configs.items())
         extensions = tuple((package, each.changed_at, dict(each.entries)) for package, each in self.extensions.items())
-        security = {"acls": tuple(self.acls), "scram": tuple((*key, *credential) for key, credential in self.scram.items())}
+        security: dict[str, object] = {"acls": tuple(self.acls), "scram": tuple((*key, *credential) for key, credential in self.scram.items())}
+        security["secret"] = self.secret
         values = (self.offset, self.cluster_id, dict(self.features), brokers, topics, configs, self.next_producer_id, extensions, security)
         data: bytes = msgpack.packb((SNAPSHOT_VERSION, *values))
         return data
@@ -222,6 +225,7 @@ class MetadataImage:
             extensions={package: ExtensionImage(changed_at, Entries(entries)) for package, changed_at, entries in extensions},
             acls=dict.fromkeys(Acl(*each) for each in security.get("acls", ())),
             scram={(mechanism, user): ScramCredential(*keys) for mechanism, user, *keys in security.get("scram", ())},
+            secret=security.get("secret", b""),
         )
 
 
@@ -305,6 +309,8 @@ class _Draft:
                 self._own("scram")[mechanism, user] = credential
             case ScramCredentialRemoved(mechanism, user):
                 self._own("scram").pop((mechanism, user), None)
+            case ClusterSecretSet(secret):
+                self.changed["secret"] = secret
             case ExtensionPut(package, key, value):
                 self.delta.extensions_changed.setdefault(package, []).append((key, value))
             case ExtensionDelete(package, key):

@@ -227,6 +227,15 @@ class ScramCredentialRemoved:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterSecretSet:
+    """Random bytes that no client learns: brokers make up from them what users that do not exist would have."""
+
+    KIND: ClassVar[int] = 54
+    VERSION: ClassVar[int] = 0
+    secret: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class ExtensionPut:
     KIND: ClassVar[int] = 40
     VERSION: ClassVar[int] = 0
@@ -274,6 +283,7 @@ Record = (
     | AclRemoved
     | ScramCredentialSet
     | ScramCredentialRemoved
+    | ClusterSecretSet
     | ExtensionPut
     | ExtensionDelete
     | ExtensionChanged

@@ -33,7 +33,7 @@ from raftka.metadata.commands import (
 )
 from raftka.metadata.configs.settings import INHERITED, NodeSettings, TopicConfigs
 from raftka.metadata.controller.brokers import Sessions, Wish, check_registration, current, registered_already, wish
-from raftka.metadata.controller.decision import Context, Outcome
+from raftka.metadata.controller.decision import Context, Formation, Outcome
 from raftka.metadata.controller.directories import DirectoriesHere, offline, when_lost, when_registered
 from raftka.metadata.controller.draft import Draft, Standing
 from raftka.metadata.controller.features import FORMED_WITH
@@ -53,6 +53,7 @@ from raftka.metadata.records import (
     ProducerIdsAllocated,
     Record,
     Replicas,
+    ScramCredentialSet,
     TopicCreated,
     TopicDeleted,
 )
@@ -73,6 +74,7 @@ class Controller:
         now: float,
         heard: Mapping[int, float] | None = None,
         machines: Mapping[str, ExtensionMachine] = NO_MACHINES,
+        formation: Formation | None = None,
     ) -> None:
         """`image`: all that is committed. `heard`: when other nodes were last heard by Raft. `machines`: of the packages that this node has.
 
@@ -82,6 +84,7 @@ class Controller:
         self.settings = settings
         self.sessions = Sessions(settings.seconds("broker.session.timeout.ms"), now, heard or {})
         self._machines = machines
+        self._formation = formation
         self._configs = TopicConfigs(settings)
         self._names = TopicNames(image)
         self._shutdown_at: dict[int, int] = {}  # soft: offset of the record that took a broker's leaderships
@@ -131,7 +134,12 @@ class Controller:
             case _:
                 draft = self._draft(context)
                 reply = draft.decide(command)
-                return Outcome(draft.records, reply)
+                return Outcome(self._with_secret(draft.records), reply)
+
+    def _with_secret(self, records: list[Record]) -> list[Record]:
+        """A cluster that is older than logins gets its secret with its first user of SCRAM."""
+        missing = self._formation is not None and not self.image.secret and any(isinstance(each, ScramCredentialSet) for each in records)
+        return [self._formation.secret(), *records] if missing and self._formation is not None else records
 
     def _draft(self, context: Context) -> Draft:
         settle = partial(self._settle, context.now)
@@ -176,7 +184,9 @@ class Controller:
 
     def tick(self, context: Context) -> Outcome:
         if self.image.cluster_id is None:
-            return Outcome([ClusterFormed(new_cluster_id(context.random)), *(FeatureLevelSet(*feature) for feature in FORMED_WITH.items())])
+            features = [FeatureLevelSet(*feature) for feature in FORMED_WITH.items()]
+            security: list[Record] = [] if self._formation is None else [self._formation.secret(), *self._formation.first_users]
+            return Outcome([ClusterFormed(new_cluster_id(context.random)), *features, *security])
         silent = self.sessions.expired(self.image, context.now)
         if silent:
             return self._beside(Outcome(self._gone(silent, context)), context)

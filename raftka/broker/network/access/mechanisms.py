@@ -62,4 +62,4 @@ class ListenerMechanisms:
             return metadata.image.scram.get((number, user))
 
         nonce = self._random.randbytes(NONCE_BYTES).hex()
-        return ScramServer(mechanism, lookup, nonce, (metadata.image.cluster_id or "").encode())
+        return ScramServer(mechanism, lookup, nonce, metadata.image.secret)
