@@ -8,7 +8,7 @@ import click
 from raftka import __version__
 from raftka.cli.admin.commands import completion, config, configs, partitions, reassign
 from raftka.cli.admin.group_commands import groups, offsets
-from raftka.cli.admin.security_commands import acls, users
+from raftka.cli.admin.security_commands import acls, tokens, users
 from raftka.cli.admin.transaction_commands import transactions
 from raftka.cli.chaos.commands import chaos
 from raftka.cli.options import AS, Option, client_options, first_users, pairs
@@ -26,7 +26,7 @@ def root() -> None:
     """A Kafka-protocol broker in Python. Whatever needs no file or directory of a node works against any Kafka."""
 
 
-for each in (acls, audit, chaos, completion, config, configs, groups, offsets, partitions, pipeline, reassign, sql, transactions, users):
+for each in (acls, audit, chaos, completion, config, configs, groups, offsets, partitions, pipeline, reassign, sql, tokens, transactions, users):
     root.add_command(each)
 
 

@@ -24,6 +24,9 @@ from raftka.metadata.records import (
     ClusterFormed,
     ClusterSecretSet,
     ConfigSet,
+    DelegationTokenAdded,
+    DelegationTokenRemoved,
+    DelegationTokenRenewed,
     ExtensionChanged,
     ExtensionDelete,
     ExtensionPut,
@@ -43,6 +46,7 @@ from raftka.metadata.records import (
     decode_batch,
 )
 from raftka.security.acls import Acl
+from raftka.security.delegation_tokens import DelegationToken, TokenCredential
 from raftka.security.scram import ScramCredential
 
 SNAPSHOT_VERSION = 4  # 1: adding and removing replicas; 2: directories of brokers, replicas in those that failed; 3: when topics changed; 4: security
@@ -153,6 +157,8 @@ class MetadataImage:
     extensions: Mapping[str, ExtensionImage] = field(default_factory=_empty)  # by package
     acls: Mapping[Acl, None] = field(default_factory=_empty)
     scram: Mapping[tuple[int, str], ScramCredential] = field(default_factory=_empty)  # by (mechanism, user)
+    tokens: Mapping[str, DelegationToken] = field(default_factory=_empty, repr=False)  # by id
+    token_ids: Mapping[bytes, str] = field(default_factory=_empty, repr=False)  # by HMAC
     secret: bytes = field(default=b"", repr=False)  # of the cluster; empty in one that has never had a user of SCRAM, and is older than they are
 
     def topic_named(self, name: str) -> TopicImage | None:
@@ -198,7 +204,7 @@ class MetadataImage:
         configs = tuple((*resource, dict(values)) for resource, values in self.configs.items())
         extensions = tuple((package, each.changed_at, dict(each.entries)) for package, each in self.extensions.items())
         security: dict[str, object] = {"acls": tuple(self.acls), "scram": tuple((*key, *credential) for key, credential in self.scram.items())}
-        security["secret"] = self.secret
+        security["secret"], security["tokens"] = self.secret, tuple(self.tokens.values())
         values = (self.offset, self.cluster_id, dict(self.features), brokers, topics, configs, self.next_producer_id, extensions, security)
         data: bytes = msgpack.packb((SNAPSHOT_VERSION, *values))
         return data
@@ -211,6 +217,7 @@ class MetadataImage:
             raise UnknownRecord(f"snapshot version {version} is newer than this node")
         offset, cluster_id, features, brokers, topics, configs, next_producer_id, extensions, *later = values
         security: Mapping[str, Any] = later[0] if later else EMPTY  # from version 4 on
+        tokens = [_token(*each) for each in security.get("tokens", ())]
         by_id = {topic[1]: TopicImage(topic[0], topic[1], tuple(PartitionImage(*each) for each in topic[2]), *topic[3:]) for topic in topics}
         return cls(
             offset=offset,
@@ -225,8 +232,15 @@ class MetadataImage:
             extensions={package: ExtensionImage(changed_at, Entries(entries)) for package, changed_at, entries in extensions},
             acls=dict.fromkeys(Acl(*each) for each in security.get("acls", ())),
             scram={(mechanism, user): ScramCredential(*keys) for mechanism, user, *keys in security.get("scram", ())},
+            tokens={token.token_id: token for token in tokens},
+            token_ids={token.hmac: token.token_id for token in tokens},
             secret=security.get("secret", b""),
         )
+
+
+def _token(*values: Any) -> DelegationToken:
+    token = DelegationToken(*values)
+    return token._replace(credentials=tuple([TokenCredential(*each) for each in token.credentials]))
 
 
 def _broker(broker_id: int, epoch: int, incarnation_id: bytes, directory_id: bytes, endpoints: Any, *rest: Any) -> BrokerImage:
@@ -309,6 +323,8 @@ class _Draft:
                 self._own("scram")[mechanism, user] = credential
             case ScramCredentialRemoved(mechanism, user):
                 self._own("scram").pop((mechanism, user), None)
+            case DelegationTokenAdded() | DelegationTokenRenewed() | DelegationTokenRemoved():
+                self._token_changed(record)
             case ClusterSecretSet(secret):
                 self.changed["secret"] = secret
             case ExtensionPut(package, key, value):
@@ -429,6 +445,18 @@ class _Draft:
         else:
             self._own("acls").pop(acl, None)
         self.delta.acls_changed.append(acl)
+
+    def _token_changed(self, record: DelegationTokenAdded | DelegationTokenRenewed | DelegationTokenRemoved) -> None:
+        tokens, ids, known = self._own("tokens"), self._own("token_ids"), self._now("tokens").get(record.token_id)
+        match record:
+            case DelegationTokenAdded():
+                token = _token(*[getattr(record, name) for name in DelegationToken._fields])
+                tokens[token.token_id], ids[token.hmac] = token, token.token_id
+            case DelegationTokenRenewed(token_id, expires_ms) if known is not None:
+                tokens[token_id] = known._replace(expires_ms=expires_ms)
+            case DelegationTokenRemoved(token_id) if known is not None:
+                del tokens[token_id]
+                ids.pop(known.hmac, None)
 
     def _config_set(self, record: ConfigSet) -> None:
         resource = (record.resource_type, record.resource)

@@ -236,6 +236,36 @@ class ClusterSecretSet:
 
 
 @dataclass(frozen=True, slots=True)
+class DelegationTokenAdded:
+    KIND: ClassVar[int] = 55
+    VERSION: ClassVar[int] = 0
+    token_id: str
+    owner: str  # this and the others are principals
+    requester: str
+    renewers: tuple[str, ...]
+    issued_ms: int
+    expires_ms: int
+    max_ms: int
+    hmac: bytes
+    credentials: tuple[tuple[int, bytes, bytes, bytes, int], ...]  # (mechanism, salt, stored key, server key, iterations)
+
+
+@dataclass(frozen=True, slots=True)
+class DelegationTokenRenewed:
+    KIND: ClassVar[int] = 56
+    VERSION: ClassVar[int] = 0
+    token_id: str
+    expires_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class DelegationTokenRemoved:
+    KIND: ClassVar[int] = 57
+    VERSION: ClassVar[int] = 0
+    token_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class ExtensionPut:
     KIND: ClassVar[int] = 40
     VERSION: ClassVar[int] = 0
@@ -284,6 +314,9 @@ Record = (
     | ScramCredentialSet
     | ScramCredentialRemoved
     | ClusterSecretSet
+    | DelegationTokenAdded
+    | DelegationTokenRenewed
+    | DelegationTokenRemoved
     | ExtensionPut
     | ExtensionDelete
     | ExtensionChanged

@@ -19,6 +19,7 @@ class ServerMechanism(Protocol):
     """One login on the server's side, sans-IO."""
 
     name: str
+    by_token: bool  # with a delegation token
     user: str | None  # once the client is known: then there is no further step
     expires_ms: int | None  # wall clock: when the credential ends; None: never
 

@@ -26,6 +26,7 @@ class OAuthBearerServer:
 
     def __init__(self, verify: Callable[[str], Verified]) -> None:
         self.name = OAUTHBEARER
+        self.by_token = False
         self.user: str | None = None
         self.expires_ms: int | None = None
         self._verify = verify

@@ -1,4 +1,4 @@
-"""`raftka acls` and `raftka users`: their part of the tree. What a command does stands in acls.py and users.py, imported when it is called."""
+"""`raftka acls`, `users` and `tokens`: their part of the tree. What a command does stands in a file of that name, imported when it is called."""
 
 from collections.abc import Callable
 
@@ -101,3 +101,61 @@ def users_delete(**options: Option) -> None:
     from raftka.cli.admin.users import delete
 
     raise SystemExit(delete(**options))
+
+
+@click.group()
+def tokens() -> None:
+    """Delegation tokens: make, list, renew and end them."""
+
+
+@tokens.command("create")
+@click.option("--owner", metavar="NAME", help="For another user; unless given, for the one that asks.")
+@click.option("--renewer", "renewers", metavar="NAME", multiple=True, help="A user that may renew it. May be repeated.")
+@click.option("--max-lifetime-ms", type=int, default=-1, help="How long it lasts at most; unless given, as long as the cluster allows.")
+@client_options
+def tokens_create(**options: Option) -> None:
+    """Make a token and print its id and HMAC: user and password of a login by SCRAM."""
+    from raftka.cli.admin.tokens import create
+
+    raise SystemExit(create(**options))
+
+
+@tokens.command("list")
+@click.option("--owner", "owners", metavar="NAME", multiple=True, help="Only this user's. May be repeated.")
+@click.option("--hmac", "hmacs", is_flag=True, help="With HMACs, which are passwords.")
+@client_options
+def tokens_list(**options: Option) -> None:
+    """The tokens that one may see."""
+    from raftka.cli.admin.tokens import list_all
+
+    raise SystemExit(list_all(**options))
+
+
+_hmac_file = click.option(
+    "--hmac-file",
+    type=click.File(),
+    default="-",
+    help="A file with the HMAC in its first line; the standard input unless given.",
+)
+
+
+@tokens.command("renew")
+@_hmac_file
+@click.option("--period-ms", type=int, default=-1, help="How long it is to last from now on; unless given, as long as a new one.")
+@client_options
+def tokens_renew(**options: Option) -> None:
+    """Let a token last longer, up to its greatest age."""
+    from raftka.cli.admin.tokens import renew
+
+    raise SystemExit(renew(**options))
+
+
+@tokens.command("expire")
+@_hmac_file
+@click.option("--period-ms", type=int, default=-1, help="In how long it is to end; now unless given.")
+@client_options
+def tokens_expire(**options: Option) -> None:
+    """End a token."""
+    from raftka.cli.admin.tokens import expire
+
+    raise SystemExit(expire(**options))

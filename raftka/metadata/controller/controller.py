@@ -40,6 +40,7 @@ from raftka.metadata.controller.features import FORMED_WITH
 from raftka.metadata.controller.partitions import Unclean, alter, settling, to_preferred
 from raftka.metadata.controller.topics import TopicNames
 from raftka.metadata.controller.walks import After, Walk
+from raftka.metadata.delegation_tokens import decide_token, expired_tokens
 from raftka.metadata.extension import ExtensionMachine, write
 from raftka.metadata.image import BrokerImage, MetadataImage
 from raftka.metadata.records import (
@@ -57,6 +58,7 @@ from raftka.metadata.records import (
     TopicCreated,
     TopicDeleted,
 )
+from raftka.metadata.security_commands import AddToken, ExpireToken, RenewToken
 from raftka.wire.errors import Code, KafkaError
 
 PRODUCER_IDS = 1000  # one block, as Kafka's
@@ -92,6 +94,8 @@ class Controller:
         self._hits: list[Limit] = []  # soft: limits that decisions hit, until somebody counts them
         self._rebalance_every = float(settings["leader.imbalance.check.interval.seconds"]) if settings["auto.leader.rebalance.enable"] else inf
         self._rebalance_at = now + self._rebalance_every
+        self._sweep_every = settings.seconds("delegation.token.expiry.check.interval.ms")
+        self._sweep_at = now  # expired tokens
         self._walk = Walk(image) if image.topics else None  # soft: the controller before this one may not have settled all partitions
         self._walked_at = 0  # offset of the last portion
 
@@ -122,6 +126,8 @@ class Controller:
                 broker = current(self.image, broker_id, broker_epoch)
                 self.sessions.remove(broker_id)
                 return Outcome(() if broker.fenced else self._gone([broker], context))
+            case AddToken() | RenewToken() | ExpireToken():
+                return Outcome(*decide_token(self.image, command, self.settings.values, context.wall_ms))
             case TopicDefaults():
                 given = tuple([(name, text) for name, text in self.settings.given.items() if name in INHERITED])
                 return Outcome(reply=StaticSettings(self.settings.node_id, given))
@@ -180,7 +186,8 @@ class Controller:
         """When tick() wants to run; inf: never."""
         if self.image.cluster_id is None or self._walk is not None:
             return self.sessions.leading_since
-        return min(self.sessions.next_end(self.image), self._rebalance_at, *[machine.deadline() for machine in self._machines.values()])
+        sweep_at = self._sweep_at if self.image.tokens else inf
+        return min(self.sessions.next_end(self.image), self._rebalance_at, sweep_at, *[machine.deadline() for machine in self._machines.values()])
 
     def tick(self, context: Context) -> Outcome:
         if self.image.cluster_id is None:
@@ -195,6 +202,9 @@ class Controller:
             return self._beside(self._machines[due].tick(context), context, due)
         if self._walk is not None:
             return self._beside(self._walked(self._walk, context), context)
+        if self.image.tokens and context.now >= self._sweep_at:
+            self._sweep_at = context.now + self._sweep_every
+            return self._beside(Outcome(expired_tokens(self.image, context.wall_ms)), context)
         return self._beside(self._rebalance(context.now), context) if context.now >= self._rebalance_at else Outcome()
 
     @property

@@ -184,6 +184,7 @@ class SaslGate:
     def _succeed(self, principal: str, mechanism: ServerMechanism, lifetime_ms: int) -> None:
         session, context = self._connection.session, self._logins.context
         session.principal, session.authenticated, session.mechanism = principal, True, mechanism.name
+        session.by_token = mechanism.by_token
         self._expires = context.runtime.clock.now() + lifetime_ms / 1000 if lifetime_ms else None
         self._state, self._mechanism = State.COMPLETE, None
         self._connection.limit_frames(REQUEST_BYTES.value)

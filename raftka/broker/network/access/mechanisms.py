@@ -9,11 +9,12 @@ from raftka.broker.network.access.issuer_keys import IssuerKeys, unsecured
 from raftka.metadata.configs.logins import MECHANISMS, jaas_of, mechanisms_of
 from raftka.metadata.configs.oauth import oauth_of
 from raftka.runtime.interfaces import SECRETS
+from raftka.security.delegation_tokens import USER_PREFIX
 from raftka.security.jwt import Verified
 from raftka.security.mechanism import ServerMechanism
 from raftka.security.oauthbearer import OAUTHBEARER, OAuthBearerServer
 from raftka.security.plain import PLAIN, PlainServer
-from raftka.security.scram import NUMBERS, ScramCredential, ScramServer
+from raftka.security.scram import NUMBERS, ScramCredential, ScramServer, TokenLogin
 
 NONCE_BYTES = 18
 NUMBER_OF = {name: number for number, name in NUMBERS.items()}
@@ -61,5 +62,12 @@ class ListenerMechanisms:
         def lookup(user: str) -> ScramCredential | None:
             return metadata.image.scram.get((number, user))
 
+        def token(token_id: str) -> TokenLogin | None:
+            found = metadata.image.tokens.get(token_id)
+            credential = found.credential(number) if found is not None and metadata.settings["delegation.token.secret.key"] else None
+            if found is None or credential is None:
+                return None
+            return TokenLogin(credential, found.owner.removeprefix(USER_PREFIX), found.expires_ms)
+
         nonce = self._random.randbytes(NONCE_BYTES).hex()
-        return ScramServer(mechanism, lookup, nonce, metadata.image.secret)
+        return ScramServer(mechanism, lookup, nonce, metadata.image.secret, token)
