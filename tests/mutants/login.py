@@ -2,10 +2,14 @@
 
 from typing import Any
 
+from raftka.broker.handlers import delegation_tokens
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.access import issuer_keys
 from raftka.broker.network.access.authentication import SaslGate
 from raftka.broker.network.access.issuer_keys import IssuerKeys
+from raftka.broker.network.session import Session
 from raftka.security import jwt, scram
+from raftka.security.delegation_tokens import DelegationToken
 from raftka.security.jwks import KeySet
 from raftka.security.jwt import Expected, Jwt, Verified
 from raftka.security.oauthbearer import OAuthBearerServer
@@ -142,5 +146,46 @@ def session_never_ends(_: Any) -> Any:
 
     def bug(self: SaslGate, expires_ms: int | None) -> int:
         return 10**9
+
+    return bug
+
+
+@mutant(DelegationToken, "may_be_renewed_by")
+def everybody_renews_tokens(_: Any) -> Any:
+    """A client that has somebody's token lets it last longer, or ends it."""
+    return lambda self, principal: True
+
+
+@mutant(delegation_tokens, "_allowed")
+def token_makes_tokens(allowed: Any) -> Any:
+    """A session of a token makes further tokens, which outlive it."""
+
+    def bug(session: Session, services: Services) -> bool:
+        session.by_token = False
+        return bool(allowed(session, services))
+
+    return bug
+
+
+@mutant(ScramServer, "_final")
+def removed_token_lets_in(final: Any) -> Any:
+    """A token that is removed during a login lets in."""
+
+    def bug(self: ScramServer, token: bytes) -> bytes:
+        known = self._token
+        self._token_lookup = lambda token_id: known
+        return bytes(final(self, token))
+
+    return bug
+
+
+@mutant(ScramServer, "_first")
+def token_logs_in_as_any_user(first: Any) -> Any:
+    """The extension tokenauth counts for users that are no tokens, and tokens log in without it."""
+
+    def bug(self: ScramServer, token: bytes) -> bytes:
+        users, tokens = self._lookup, self._token_lookup
+        self._lookup = lambda name: users(name) or ((found := tokens(name)) and found.credential) or None
+        return bytes(first(self, token))
 
     return bug

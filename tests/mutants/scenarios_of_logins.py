@@ -3,16 +3,22 @@
 import hashlib
 import hmac
 from base64 import b64decode, b64encode
+from random import Random
 
+from raftka.security.client_security import ClientSecurity
+from raftka.security.delegation_tokens import password_of
 from raftka.security.jwt import unsecured_jwt
 from raftka.security.scram import SHA_256, salted_password
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.sasl import SASL_HANDSHAKE
+from tests.broker import tokens
 from tests.broker.oauth import KEYS, LATER_KEYS, now_s, present, stage_with_keys
 from tests.broker.oauth import begun as begun_with_token
+from tests.broker.rights import admin_of, pat
 from tests.broker.sasl import SECURE, USER, add_users, authenticate, log_in, logged_in, works
 from tests.broker.stage import Stage, Wire
 from tests.broker.tls import put
+from tests.broker.tokens import SECURE as WITH_TOKENS
 from tests.mutants.directed import finds
 from tests.security.issuer import claims, token
 
@@ -140,3 +146,38 @@ def keys_are_read_for_every_stranger() -> None:
             lets_in(stage, token(claims(now_s(stage)), kid="k3"))
             stage.world.run(stage.world.now + 1)
         assert not lets_in(stage, token(claims(now_s(stage)), key="k2", kid="k2")), "the keys are read again and again"
+
+
+@finds
+def everybody_renews_tokens() -> None:
+    with Stage(**WITH_TOKENS) as stage:
+        token = tokens.create(admin_of(stage))
+        assert tokens.renew(pat(stage), bytes(token.hmac))[0], "renewed by a stranger"
+
+
+@finds
+def token_makes_tokens() -> None:
+    with Stage(**WITH_TOKENS) as stage:
+        wire = tokens.with_token(stage, tokens.create(pat(stage)))
+        assert tokens.create(wire).error_code, "a token has made another one"
+
+
+@finds
+def removed_token_lets_in() -> None:
+    """Between the two messages of the login."""
+    with Stage(**WITH_TOKENS) as stage:
+        token = tokens.create(pat(stage))
+        begin = ClientSecurity("SASL_PLAINTEXT", SHA_256, token.token_id, password_of(bytes(token.hmac)), token_auth=True).login(Random(1))
+        assert begin is not None
+        wire, client = begun(stage), begin()
+        last = client.step(bytes(authenticate(wire, client.first()).auth_bytes))
+        assert last is not None
+        assert tokens.expire(pat(stage), bytes(token.hmac))[0] == 0
+        assert authenticate(wire, last).error_code, "let in with a token that is gone"
+
+
+@finds
+def token_logs_in_as_any_user() -> None:
+    with Stage(**WITH_TOKENS) as stage:
+        token = tokens.create(pat(stage))
+        assert tokens.log_in(stage.wire(), token.token_id, bytes(token.hmac), token_auth=False).error_code, "a token's id is a user"

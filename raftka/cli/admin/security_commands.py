@@ -22,6 +22,8 @@ def _resource_options(command: Command) -> Command:
         click.option("-g", "--group", metavar="NAME", help="A group; * for all."),
         click.option("--transactional-id", metavar="NAME", help="A transactional id; * for all."),
         click.option("--cluster", is_flag=True, help="The cluster."),
+        click.option("--delegation-token", metavar="ID", help="A delegation token; * for all."),
+        click.option("--user", metavar="User:NAME", help="A user, for whom others make or see tokens; * for all."),
         click.option("--prefixed", is_flag=True, help="All names that begin with the given one."),
         click.option("--principal", metavar="User:NAME", help="Whom it is about; User:* for everybody."),
         click.option("--host", metavar="ADDRESS", help="From which address; * for all."),

@@ -1,0 +1,65 @@
+"""Delegation tokens with the command line: it makes, lists, renews and ends them, and logs in with one."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from raftka.testing import Cluster
+from tests.clients.test_sasl import PASSWORD, PROPERTIES, USER, raftka
+
+OPTIONS = ["security.protocol=SASL_PLAINTEXT", "sasl.mechanism=PLAIN", f"sasl.username={USER}", f"sasl.password={PASSWORD}"]
+AS_ALICE = [part for each in OPTIONS for part in ("-X", each)]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(3, properties={**PROPERTIES, "delegation.token.secret.key": "not-a-secret"}) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def token(cluster: Cluster) -> dict[str, str]:
+    done = raftka(cluster, "tokens", "create", "--renewer", "node", "-o", "json", *AS_ALICE)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, str] = json.loads(done.stdout)
+    return found
+
+
+def as_token(token: dict[str, str], hmac: str | None = None) -> list[str]:
+    line = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+    line += f' username="{token["token"]}" password="{hmac or token["hmac"]}" tokenauth="true";'
+    options = ["security.protocol=SASL_PLAINTEXT", "sasl.mechanism=SCRAM-SHA-512", f"sasl.jaas.config={line}"]
+    return [part for each in options for part in ("-X", each)]
+
+
+def test_command_line_logs_in_with_a_token(cluster: Cluster, token: dict[str, str]) -> None:
+    topic = cluster.create_topic(partitions=1, replication_factor=3)
+    assert topic in raftka(cluster, "topics", "list", *as_token(token)).stdout
+    refused = raftka(cluster, "topics", "list", *as_token(token, "bm90aGluZw=="))
+    assert refused.returncode != 0
+    assert "invalid credentials" in refused.stderr
+    refused = raftka(cluster, "tokens", "create", *as_token(token))
+    assert "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED" in refused.stderr
+
+
+def test_command_line_lists_tokens_with_their_hmacs_only_when_asked(cluster: Cluster, token: dict[str, str]) -> None:
+    shown = raftka(cluster, "tokens", "list", *AS_ALICE).stdout
+    assert token["token"] in shown
+    assert token["hmac"] not in shown
+    assert token["hmac"] in raftka(cluster, "tokens", "list", "--owner", USER, "--hmac", *AS_ALICE).stdout
+
+
+def test_command_line_renews_and_ends_a_token(cluster: Cluster, tmp_path: Any) -> None:
+    found = json.loads(raftka(cluster, "tokens", "create", "-o", "json", *AS_ALICE).stdout)
+    file = tmp_path / "hmac"
+    file.write_text(found["hmac"] + "\n")
+    assert raftka(cluster, "tokens", "renew", "--hmac-file", str(file), "--period-ms", "60000", *AS_ALICE).returncode == 0
+    assert raftka(cluster, "tokens", "expire", "--hmac-file", str(file), *AS_ALICE).returncode == 0
+    assert "DELEGATION_TOKEN_NOT_FOUND" in raftka(cluster, "tokens", "renew", "--hmac-file", str(file), *AS_ALICE).stderr
+    assert raftka(cluster, "topics", "list", *as_token(found)).returncode != 0
+    file.write_text("no base64!")
+    refused = raftka(cluster, "tokens", "renew", "--hmac-file", str(file), *AS_ALICE)
+    assert "must be base64" in refused.stderr
+    assert "no base64!" not in refused.stderr
