@@ -1,13 +1,15 @@
-"""Delegation tokens with the command line: it makes, lists, renews and ends them, and logs in with one."""
+"""Delegation tokens with the command line and Kafka's own tools: they make, list, renew and end them, and log in with one."""
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
 
 import pytest
 
 from raftka.testing import Cluster
+from tests.clients.java import JavaTools
 from tests.clients.test_sasl import PASSWORD, PROPERTIES, USER, raftka
+from tests.clients.toolchains import Program
 
 OPTIONS = ["security.protocol=SASL_PLAINTEXT", "sasl.mechanism=PLAIN", f"sasl.username={USER}", f"sasl.password={PASSWORD}"]
 AS_ALICE = [part for each in OPTIONS for part in ("-X", each)]
@@ -51,7 +53,7 @@ def test_command_line_lists_tokens_with_their_hmacs_only_when_asked(cluster: Clu
     assert token["hmac"] in raftka(cluster, "tokens", "list", "--owner", USER, "--hmac", *AS_ALICE).stdout
 
 
-def test_command_line_renews_and_ends_a_token(cluster: Cluster, tmp_path: Any) -> None:
+def test_command_line_renews_and_ends_a_token(cluster: Cluster, tmp_path: Path) -> None:
     found = json.loads(raftka(cluster, "tokens", "create", "-o", "json", *AS_ALICE).stdout)
     file = tmp_path / "hmac"
     file.write_text(found["hmac"] + "\n")
@@ -63,3 +65,25 @@ def test_command_line_renews_and_ends_a_token(cluster: Cluster, tmp_path: Any) -
     refused = raftka(cluster, "tokens", "renew", "--hmac-file", str(file), *AS_ALICE)
     assert "must be base64" in refused.stderr
     assert "no base64!" not in refused.stderr
+
+
+def written(file: Path, mechanism: str, jaas: str) -> str:
+    file.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={mechanism}\nsasl.jaas.config={jaas}\n")
+    return str(file)
+
+
+def test_kafkas_tools_make_a_token_and_log_in_with_it(cluster: Cluster, java_tools: Program, tmp_path: Path) -> None:
+    topic = cluster.create_topic(partitions=1, replication_factor=3)
+    package = "org.apache.kafka.common.security"
+    alice = written(tmp_path / "alice", "PLAIN", f'{package}.plain.PlainLoginModule required username="{USER}" password="{PASSWORD}";')
+    with JavaTools(java_tools, cluster.bootstrap_servers) as kafka:
+        printed = kafka.run(f"kafka-delegation-tokens --create --max-life-time-period -1 --command-config {alice}")
+        row = next(line.split() for line in printed.splitlines() if f"User:{USER}" in line)
+        token_id, hmac = row[0], row[1]
+        line = f'{package}.scram.ScramLoginModule required username="{token_id}" password="{hmac}" tokenauth="true";'
+        token = written(tmp_path / "token", "SCRAM-SHA-256", line)
+        assert topic in kafka.run(f"kafka-topics --list --command-config {token}")
+        assert token_id in kafka.run(f"kafka-delegation-tokens --describe --owner-principal User:{USER} --command-config {alice}")
+        kafka.run(f"kafka-delegation-tokens --renew --renew-time-period -1 --hmac {hmac} --command-config {alice}")
+        kafka.run(f"kafka-delegation-tokens --expire --expiry-time-period -1 --hmac {hmac} --command-config {alice}")
+        assert token_id not in kafka.run(f"kafka-delegation-tokens --describe --owner-principal User:{USER} --command-config {alice}")
