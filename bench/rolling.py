@@ -19,7 +19,7 @@ from raftka.cluster.ask import wait_for_brokers
 from raftka.cluster.plan import HOST, NodePlan, plan_cluster
 from raftka.cluster.ports import HeldPorts
 from raftka.cluster.processes import Processes
-from raftka.cluster.security import ClusterSecurity
+from raftka.cluster.secured.keys import ClusterSecurity
 from raftka.security.client_security import PLAINTEXT
 
 NODES, TOPIC = 3, "moving"

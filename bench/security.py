@@ -21,9 +21,9 @@ from bench.rolling import change_to_tls
 from bench.rows import ONE_NODE
 from bench.systems import Kafka, Raftka, System, cpu_seconds
 from raftka.cluster.ask import call
-from raftka.cluster.authority import Authority
 from raftka.cluster.plan import NodePlan
 from raftka.cluster.ports import HeldPorts
+from raftka.cluster.secured.authority import Authority
 from raftka.metadata.configs.broker import STANDARD_AUTHORIZER
 from raftka.security.acls import ALLOW, LITERAL, PREFIXED, TOPIC, WRITE
 from raftka.security.scram import SHA_256, ScramClient, salted_password

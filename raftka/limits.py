@@ -69,9 +69,14 @@ QUOTA_SENSORS = Limit(
 THROTTLE_SECONDS = Limit(
     "throttle_seconds", 86_400, "longest time for which a client that exceeds a quota is not read from; the answer's field holds 24 days"
 )
+DELEGATION_TOKENS = Limit("delegation_tokens", 10_000, "of a cluster: about a kilobyte each on every node")
+DELEGATION_TOKENS_OF_REQUESTER = Limit("delegation_tokens_of_requester", 1_000, "that one client has asked for: nobody needs a right for his own")
+TOKEN_BYTES = Limit("token_bytes", 16 * KIB, "characters in the names of a token's owner, requester and renewers")
 DECISIONS_OF_SESSION = Limit("decisions_of_session", 10_000, "remembered answers about what a client may do; then it begins anew")
 LOGIN_BYTES = Limit("login_bytes", 64 * KIB, "one frame of a client that is not authenticated yet; sasl.server.max.receive.size may say less")
 LOGIN_SECONDS = Limit("login_seconds", 30, "from the connection to the end of the login; clients give up after 10 to 30")
+KEY_SET_BYTES = Limit("key_set_bytes", 512 * KIB, "the keys of an issuer of tokens, in memory; those of large ones have 20 KiB")
+KEY_SET_SECONDS = Limit("key_set_seconds", 10, "one try to get an issuer's keys; there is another one after a pause")
 PARTIAL_BYTES = Limit("partial_bytes", 1024 * MIB, "bytes of incomplete frames over all connections of a node")
 BESIDE_BYTES = Limit(
     "beside_bytes", 256 * MIB, "batches, by their size when opened, that wait to be walked or compressed anew beside the loop; more are refused"

@@ -11,7 +11,9 @@ from raftka.client.connection import Secured
 from raftka.metadata.configs.describe import BrokerRows, TopicRows
 from raftka.metadata.configs.settings import NodeSettings, TopicConfigs
 from raftka.metadata.image import MetadataImage
+from raftka.metadata.records import ScramCredentialSet
 from raftka.runtime.interfaces import SECRETS, Connection, Runtime
+from raftka.security.client_security import Outside
 from raftka.security.tls_connection import Side, TlsConnection
 from raftka.security.tls_context import StoreFiles, TlsContexts, client_context
 
@@ -30,6 +32,7 @@ class MetadataCache:
 class BrokerContext:
     def __init__(self, runtime: Runtime, settings: NodeSettings, events: Events, metrics: Metrics) -> None:
         self.node_id = settings.node_id
+        self.first_users: tuple[ScramCredentialSet, ...] = ()  # of the cluster, should this node's controller form it
         self.incarnation_id = runtime.random("ids").randbytes(16)
         self.runtime = runtime
         self.events = events
@@ -45,7 +48,7 @@ class BrokerContext:
     def secured(self) -> Secured:
         """How this node connects to other brokers."""
         own = self.metadata.settings.between_brokers
-        return Secured(own.login(self._secrets), self._wrap if own.uses_tls else None)
+        return Secured(own.login(self._secrets, Outside(self.runtime.files.read, self.runtime.clock.wall_ms)), self._wrap if own.uses_tls else None)
 
     def later(self, action: Callable[[], None]) -> None:
         """Run it in a turn of its own."""

@@ -45,15 +45,20 @@ from raftka.metadata.extension import Extension
 from raftka.metadata.image import BROKER, GROUP, Delta, Endpoint, MetadataImage
 from raftka.metadata.quorum.raft_types import Committed, Snapshot
 from raftka.metadata.quorum.recovery import NotRecoverable, recoveries
+from raftka.metadata.records import ScramCredentialSet
 from raftka.runtime.interfaces import Listener, Runtime
 
 LEAVE_S = 4.0  # what a controlled shutdown may take; nobody answers when all stop at once
 
 
 class Node:
-    def __init__(self, runtime: Runtime, settings: NodeSettings, log_to: IO[str] | None = sys.stderr) -> None:
+    def __init__(
+        self, runtime: Runtime, settings: NodeSettings, log_to: IO[str] | None = sys.stderr, first_users: tuple[ScramCredentialSet, ...] = ()
+    ) -> None:
+        """`first_users`: of the cluster, should this node's controller form it."""
         events = Events(log_to, runtime.clock.wall_ms, settings["raftka.log.level"], node=settings.node_id)
         self.context = context = BrokerContext(runtime, settings, events, Metrics(LimitHits(events, runtime.clock.now)))
+        context.first_users = first_users
         self.runtime, self.events, self.metrics, self.metadata = runtime, events, context.metrics, context.metadata
         self.node_id = settings.node_id
         runtime.watch_turns(TurnTimes(self.metrics, events))

@@ -22,15 +22,17 @@ from raftka.broker.telemetry.event_log import Events
 from raftka.cluster.edges import close_edges, open_edges
 from raftka.cluster.notices import notify
 from raftka.cluster.properties import parse
+from raftka.cluster.secured.first_users import VARIABLE, from_text
 from raftka.metadata.configs.settings import NodeSettings
+from raftka.metadata.records import ScramCredentialSet
 from raftka.runtime.real.allocator import give_memory_back
 from raftka.runtime.real.runtime import NodeFailed, open_runtime
 
 FAILED = 1  # exit code
 
 
-def start(file: str, ready: str = "") -> int:
-    """Run the node until SIGTERM and print `ready` when clients may come; returns the exit code."""
+def start(file: str, ready: str = "", users: tuple[ScramCredentialSet, ...] = ()) -> int:
+    """Run the node until SIGTERM and print `ready` when clients may come; returns the exit code. `users`: of the cluster, should it be formed now."""
     try:
         settings = NodeSettings.from_properties(parse(Path(file).read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
@@ -40,7 +42,7 @@ def start(file: str, ready: str = "") -> int:
     pid_file = PidFile(Path(file).absolute().parent / "raftka.pid")
     failure: BaseException | None = None
     try:
-        trio.run(_serve, settings, pid_file, ready)
+        trio.run(_serve, settings, pid_file, ready, users or from_text(os.environ.pop(VARIABLE, "")))
     except* REFUSALS as group:
         failure = _first(group)
     except* NodeFailed as group:
@@ -74,11 +76,11 @@ def _log(event: str, **fields: Any) -> None:
     Events(sys.stderr, lambda: time.time_ns() // 1_000_000).error(event, **fields)
 
 
-async def _serve(settings: NodeSettings, pid_file: "PidFile", ready: str) -> None:
+async def _serve(settings: NodeSettings, pid_file: "PidFile", ready: str, users: tuple[ScramCredentialSet, ...]) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         pid_file.write()  # who reads it may send a signal
         async with open_runtime(alone=True) as runtime:
-            node = Node(runtime, settings, sys.stderr)
+            node = Node(runtime, settings, sys.stderr, users)
             node.start()
             edges = open_edges(node.services)
             async with trio.open_nursery() as nursery:

@@ -1,19 +1,23 @@
 """The tree of commands. What a command does stands in its own file, imported when it is called."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from raftka import __version__
 from raftka.cli.admin.commands import completion, config, configs, partitions, reassign
 from raftka.cli.admin.group_commands import groups, offsets
-from raftka.cli.admin.security_commands import acls, quotas, users
+from raftka.cli.admin.security.commands import acls, quotas, tokens, users
 from raftka.cli.admin.transaction_commands import transactions
 from raftka.cli.chaos.commands import chaos
-from raftka.cli.options import AS, Option, client_options, pairs
+from raftka.cli.options import AS, Option, client_options, first_users, pairs
 from raftka.cli.packages import WithPackages
 from raftka.cli.pipeline import pipeline
 from raftka.cli.spark_commands import audit, sql
+
+if TYPE_CHECKING:
+    from raftka.metadata.records import ScramCredentialSet
 
 
 @click.group(cls=WithPackages, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -22,8 +26,35 @@ def root() -> None:
     """A Kafka-protocol broker in Python. Whatever needs no file or directory of a node works against any Kafka."""
 
 
-for each in (acls, audit, chaos, completion, config, configs, groups, offsets, partitions, pipeline, quotas, reassign, sql, transactions, users):
+for each in (
+    acls,
+    audit,
+    chaos,
+    completion,
+    config,
+    configs,
+    groups,
+    offsets,
+    partitions,
+    pipeline,
+    quotas,
+    reassign,
+    sql,
+    tokens,
+    transactions,
+    users,
+):
     root.add_command(each)
+
+
+add_scram = click.option(
+    "--add-scram",
+    "users",
+    callback=first_users,
+    metavar="SCRAM-SHA-256=[name=NAME,password=PASSWORD]",
+    multiple=True,
+    help="A first user of the cluster, should it be formed now; @FILE: the same from a file. May be repeated; as kafka-storage format.",
+)
 
 
 @root.group()
@@ -49,14 +80,24 @@ def cluster() -> None:
 )
 @click.option("--secure", is_flag=True, help="TLS, client certificates and ACLs; keys and ready files for clients are in DATA/security/.")
 @click.option("--in-process", is_flag=True, help="All nodes in this process: starts faster, dies together.")
-def cluster_start(nodes: int, data: Path, base_port: int, settings: dict[str, str], bridge_port: int | None, secure: bool, in_process: bool) -> None:
+@add_scram
+def cluster_start(
+    nodes: int,
+    data: Path,
+    base_port: int,
+    settings: dict[str, str],
+    bridge_port: int | None,
+    secure: bool,
+    in_process: bool,
+    users: "tuple[ScramCredentialSet, ...]",
+) -> None:
     """Start nodes 1 to N and print bootstrap.servers=... when all are ready.
 
     What dies is not started again: `raftka broker start DATA/node-i/server.properties` does that. Ends with SIGTERM or Ctrl-C.
     """
     from raftka.cluster.start import start_in_process, start_processes
 
-    raise SystemExit((start_in_process if in_process else start_processes)(nodes, data, base_port, settings, bridge_port, secure))
+    raise SystemExit((start_in_process if in_process else start_processes)(nodes, data, base_port, settings, bridge_port, secure, users))
 
 
 @cluster.command("describe")
@@ -94,17 +135,20 @@ def broker() -> None:
 @click.option(
     "--data", type=click.Path(file_okay=False, path_type=Path), help="With --dev: keep the data there; else they are removed when the node ends."
 )
-def broker_start(file: str | None, dev: bool, port: int, data: Path | None) -> None:
+@add_scram
+def broker_start(file: str | None, dev: bool, port: int, data: Path | None, users: "tuple[ScramCredentialSet, ...]") -> None:
     """Run the node that FILE describes (Kafka's property names; process.roles: broker, controller or both)."""
     if dev == (file is not None):
         raise click.UsageError("give the node's properties file, or --dev for a node without one")
     if file is None:
         from raftka.cli.dev import start_dev
 
+        if users:
+            raise click.UsageError("--dev has no logins, so no users")
         raise SystemExit(start_dev(port, data))
     from raftka.cli.broker import start
 
-    raise SystemExit(start(file))
+    raise SystemExit(start(file, users=users))
 
 
 @root.command("demo")

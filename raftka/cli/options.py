@@ -1,9 +1,12 @@
 """Options that many commands share. Imports click alone: a help text needs no more."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from raftka.metadata.records import ScramCredentialSet
 
 Option = Any  # a value from the command line: click has parsed it as the option's type
 Command = Callable[..., Any]
@@ -23,6 +26,20 @@ def pairs(_context: click.Context, _option: click.Parameter, values: tuple[str, 
             raise click.BadParameter(f"{value!r} is not NAME=VALUE")
         found[name.strip()] = text.strip()
     return found
+
+
+def first_users(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> "tuple[ScramCredentialSet, ...]":
+    """As --add-scram gives them."""
+    if not values:
+        return ()
+    from raftka.cluster.secured.first_users import read_first_users
+
+    try:
+        return read_first_users(values)
+    except OSError as error:
+        raise click.BadParameter(f"the file cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def _properties(context: click.Context, _option: click.Parameter, file: str | None) -> None:

@@ -236,7 +236,12 @@ class ClientConnection:
         if self._login is None:
             self._become_ready()
         else:
-            self._log_in(self._login())
+            try:
+                mechanism = self._login()
+            except AuthenticationFailed as refused:
+                self.close(f"authentication: {refused}")
+                return
+            self._log_in(mechanism)
 
     def _log_in(self, mechanism: ClientMechanism) -> None:
         """Ask for the mechanism, and exchange its messages until it has no more."""

@@ -16,8 +16,9 @@ from raftka.broker.node import Node
 from raftka.cluster.edges import Edge, close_edges, open_edges
 from raftka.cluster.plan import HOST, NodePlan, bridge_ports_from, metrics_ports_from, plan_cluster, ports_from
 from raftka.cluster.ports import HeldPorts
-from raftka.cluster.security import ClusterSecurity
+from raftka.cluster.secured.keys import ClusterSecurity
 from raftka.metadata.configs.settings import NodeSettings
+from raftka.metadata.records import ScramCredentialSet
 from raftka.runtime.real.runtime import NodeFailed, RealRuntime, open_runtime
 
 READY_SECONDS = 30.0
@@ -32,8 +33,9 @@ class Killed(Exception):
 class EmbeddedNode:
     """One node, dead or alive. `failure` is what its last life ended of, None while it lives or when it was asked to end."""
 
-    def __init__(self, plan: NodePlan) -> None:
+    def __init__(self, plan: NodePlan, first_users: tuple[ScramCredentialSet, ...] = ()) -> None:
         self.plan = plan
+        self._first_users = first_users
         self.settings = NodeSettings.from_properties(dict(plan.properties))
         self.node: Node | None = None
         self.edges: dict[str, Edge] = {}
@@ -54,7 +56,7 @@ class EmbeddedNode:
         try:
             with self.plan.log_file.open("a", encoding="utf-8") as log:
                 async with _unwrapped(), open_runtime() as self._runtime:
-                    self.node = node = Node(self._runtime, self.settings, log)
+                    self.node = node = Node(self._runtime, self.settings, log, self._first_users)
                     node.dispatcher.interceptors = self.interceptors
                     node.start()
                     self.edges = open_edges(node.services)
@@ -113,8 +115,8 @@ class EmbeddedNode:
 
 
 class Cluster:
-    def __init__(self, plans: list[NodePlan], nursery: trio.Nursery) -> None:
-        self.nodes = {plan.node_id: EmbeddedNode(plan) for plan in plans}
+    def __init__(self, plans: list[NodePlan], nursery: trio.Nursery, first_users: tuple[ScramCredentialSet, ...] = ()) -> None:
+        self.nodes = {plan.node_id: EmbeddedNode(plan, first_users) for plan in plans}
         self._nursery = nursery
 
     @property
@@ -177,6 +179,7 @@ async def launch(
     metrics: bool = False,
     bridge_port: int | None = None,
     security: ClusterSecurity | None = None,
+    first_users: tuple[ScramCredentialSet, ...] = (),
     **settings: object,
 ) -> AsyncIterator[Cluster]:
     """A cluster that is ready. Base port 0 picks free ports; without `data` everything lies in a temporary folder that goes with it. With `metrics`
@@ -198,7 +201,7 @@ async def launch(
         for plan in plans:
             plan.write()
         async with _unwrapped(), trio.open_nursery() as nursery:
-            cluster = Cluster(plans, nursery)
+            cluster = Cluster(plans, nursery, first_users)
             try:
                 for node_id in cluster.nodes:
                     await cluster.start(node_id)

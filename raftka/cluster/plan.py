@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from raftka.cluster import properties
-from raftka.cluster.security import LISTENER, ClusterSecurity
+from raftka.cluster.secured.keys import LISTENER, ClusterSecurity
 from raftka.security.client_security import PLAINTEXT, ClientSecurity
 
 HOST = "127.0.0.1"

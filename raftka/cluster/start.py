@@ -11,13 +11,20 @@ from pathlib import Path
 from raftka.cluster.plan import HOST, NodePlan, bridge_ports_from, metrics_ports_from, plan_cluster, ports_from
 from raftka.cluster.ports import HeldPorts, check_free
 from raftka.cluster.processes import ClusterFailed, Processes, how
-from raftka.cluster.security import ADMIN, CLIENT, ClusterSecurity
+from raftka.cluster.secured.first_users import VARIABLE, to_text
+from raftka.cluster.secured.keys import ADMIN, CLIENT, ClusterSecurity
+from raftka.metadata.records import ScramCredentialSet
 
 FOLDER = "security"  # of keys and client files, beside the nodes
+Users = tuple[ScramCredentialSet, ...]
 
 
-def start_processes(nodes: int, data: Path, base_port: int, settings: Mapping[str, str], bridge_port: int | None = None, secure: bool = False) -> int:
+def start_processes(
+    nodes: int, data: Path, base_port: int, settings: Mapping[str, str], bridge_port: int | None = None, secure: bool = False, users: Users = ()
+) -> int:
     """Returns the exit code."""
+    from raftka.metadata.configs.settings import NodeSettings
+
     with HeldPorts(0 if base_port else 3 * nodes) as held, HeldPorts(nodes if bridge_port == 0 else 0) as bridges, _signals() as signals:
         try:
             security = ClusterSecurity(data / FOLDER) if secure else None
@@ -26,6 +33,9 @@ def start_processes(nodes: int, data: Path, base_port: int, settings: Mapping[st
         except (ValueError, OSError) as error:
             return _complain(str(error))
         cluster.also(signals)
+        cluster.asks = all(each.security_protocol == "PLAINTEXT" for each in NodeSettings.from_properties(dict(plans[0].properties)).listeners)
+        for node in cluster.nodes.values():
+            node.environment = {VARIABLE: to_text(users)} if users else {}
         try:
             cluster.start_all()
             if cluster.wait_ready():
@@ -81,7 +91,7 @@ def _watch(cluster: Processes) -> int:
 
 
 def start_in_process(
-    nodes: int, data: Path, base_port: int, settings: Mapping[str, str], bridge_port: int | None = None, secure: bool = False
+    nodes: int, data: Path, base_port: int, settings: Mapping[str, str], bridge_port: int | None = None, secure: bool = False, users: Users = ()
 ) -> int:
     """The same with all nodes here. Returns the exit code."""
     import trio
@@ -95,7 +105,14 @@ def start_in_process(
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             security = ClusterSecurity(data / FOLDER) if secure else None
             async with launch(
-                nodes, data=data, base_port=base_port, properties=settings, metrics=True, bridge_port=bridge_port, security=security
+                nodes,
+                data=data,
+                base_port=base_port,
+                properties=settings,
+                metrics=True,
+                bridge_port=bridge_port,
+                security=security,
+                first_users=users,
             ) as cluster:
                 for node in cluster.nodes.values():
                     node.plan.pid_file.write_text(f"{os.getpid()}\n", encoding="ascii")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import UnionType
 from typing import Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
 
-from raftka.metadata.security_commands import AlterClientQuotas, AlterScramCredentials, CreateAcls, DeleteAcls
+from raftka.metadata.security_commands import AddToken, AlterClientQuotas, AlterScramCredentials, CreateAcls, DeleteAcls, ExpireToken, RenewToken
 
 Endpoints = tuple[tuple[str, str, int, str], ...]  # (listener, host, port, security protocol)
 
@@ -392,7 +392,8 @@ Administration = (
 OfBrokers = (
     RegisterBroker | UnregisterBroker | Heartbeat | BrokerLost | ReplicasOffline | ReplicasLost | AlterPartition | AllocateProducerIds | TopicDefaults
 )
-Command = OfBrokers | WriteExtension | ExtensionCommand | Administration
+OfTokens = AddToken | RenewToken | ExpireToken
+Command = OfBrokers | WriteExtension | ExtensionCommand | OfTokens | Administration
 
 COMMANDS: dict[str, type[Any]] = {each.__name__: each for each in Command.__args__}
 

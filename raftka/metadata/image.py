@@ -23,7 +23,11 @@ from raftka.metadata.records import (
     BrokerUnregistered,
     ClientQuotaSet,
     ClusterFormed,
+    ClusterSecretSet,
     ConfigSet,
+    DelegationTokenAdded,
+    DelegationTokenRemoved,
+    DelegationTokenRenewed,
     ExtensionChanged,
     ExtensionDelete,
     ExtensionPut,
@@ -43,6 +47,7 @@ from raftka.metadata.records import (
     decode_batch,
 )
 from raftka.security.acls import Acl
+from raftka.security.delegation_tokens import DelegationToken, TokenCredential
 from raftka.security.scram import ScramCredential
 
 SNAPSHOT_VERSION = 4  # 1: adding and removing replicas; 2: directories of brokers, replicas in those that failed; 3: when topics changed; 4: security
@@ -157,6 +162,9 @@ class MetadataImage:
     acls: Mapping[Acl, None] = field(default_factory=_empty)
     scram: Mapping[tuple[int, str], ScramCredential] = field(default_factory=_empty)  # by (mechanism, user)
     quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=_empty)
+    tokens: Mapping[str, DelegationToken] = field(default_factory=_empty, repr=False)  # by id
+    token_ids: Mapping[bytes, str] = field(default_factory=_empty, repr=False)  # by HMAC
+    secret: bytes = field(default=b"", repr=False)  # of the cluster; empty in one that has never had a user of SCRAM, and is older than they are
 
     def topic_named(self, name: str) -> TopicImage | None:
         topic_id = self.topic_ids.get(name)
@@ -204,6 +212,8 @@ class MetadataImage:
             "acls": tuple(self.acls),
             "scram": tuple((*key, *credential) for key, credential in self.scram.items()),
             "quotas": tuple((entity, dict(values)) for entity, values in self.quotas.items()),
+            "tokens": tuple(self.tokens.values()),
+            "secret": self.secret,
         }
         values = (self.offset, self.cluster_id, dict(self.features), brokers, topics, configs, self.next_producer_id, extensions, security)
         data: bytes = msgpack.packb((SNAPSHOT_VERSION, *values))
@@ -217,6 +227,7 @@ class MetadataImage:
             raise UnknownRecord(f"snapshot version {version} is newer than this node")
         offset, cluster_id, features, brokers, topics, configs, next_producer_id, extensions, *later = values
         security: Mapping[str, Any] = later[0] if later else EMPTY  # from version 4 on
+        tokens = [_token(*each) for each in security.get("tokens", ())]
         by_id = {topic[1]: TopicImage(topic[0], topic[1], tuple(PartitionImage(*each) for each in topic[2]), *topic[3:]) for topic in topics}
         return cls(
             offset=offset,
@@ -232,7 +243,15 @@ class MetadataImage:
             acls=dict.fromkeys(Acl(*each) for each in security.get("acls", ())),
             scram={(mechanism, user): ScramCredential(*keys) for mechanism, user, *keys in security.get("scram", ())},
             quotas=dict(security.get("quotas", ())),
+            tokens={token.token_id: token for token in tokens},
+            token_ids={token.hmac: token.token_id for token in tokens},
+            secret=security.get("secret", b""),
         )
+
+
+def _token(*values: Any) -> DelegationToken:
+    token = DelegationToken(*values)
+    return token._replace(credentials=tuple([TokenCredential(*each) for each in token.credentials]))
 
 
 def _broker(broker_id: int, epoch: int, incarnation_id: bytes, directory_id: bytes, endpoints: Any, *rest: Any) -> BrokerImage:
@@ -317,6 +336,10 @@ class _Draft:
                 self._own("scram").pop((mechanism, user), None)
             case ClientQuotaSet(entity, key, quota):
                 self._quota_set(entity, key, quota)
+            case DelegationTokenAdded() | DelegationTokenRenewed() | DelegationTokenRemoved():
+                self._token_changed(record)
+            case ClusterSecretSet(secret):
+                self.changed["secret"] = secret
             case ExtensionPut(package, key, value):
                 self.delta.extensions_changed.setdefault(package, []).append((key, value))
             case ExtensionDelete(package, key):
@@ -441,6 +464,18 @@ class _Draft:
         _put(values, key, quota)
         _put(self._own("quotas"), entity, values or None)
         self.delta.quotas_changed = True
+
+    def _token_changed(self, record: DelegationTokenAdded | DelegationTokenRenewed | DelegationTokenRemoved) -> None:
+        tokens, ids, known = self._own("tokens"), self._own("token_ids"), self._now("tokens").get(record.token_id)
+        match record:
+            case DelegationTokenAdded():
+                token = _token(*[getattr(record, name) for name in DelegationToken._fields])
+                tokens[token.token_id], ids[token.hmac] = token, token.token_id
+            case DelegationTokenRenewed(token_id, expires_ms) if known is not None:
+                tokens[token_id] = known._replace(expires_ms=expires_ms)
+            case DelegationTokenRemoved(token_id) if known is not None:
+                del tokens[token_id]
+                ids.pop(known.hmac, None)
 
     def _config_set(self, record: ConfigSet) -> None:
         resource = (record.resource_type, record.resource)

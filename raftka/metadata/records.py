@@ -236,6 +236,45 @@ class ClientQuotaSet:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterSecretSet:
+    """Random bytes that no client learns: brokers make up from them what users that do not exist would have."""
+
+    KIND: ClassVar[int] = 54
+    VERSION: ClassVar[int] = 0
+    secret: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DelegationTokenAdded:
+    KIND: ClassVar[int] = 55
+    VERSION: ClassVar[int] = 0
+    token_id: str
+    owner: str  # this and the others are principals
+    requester: str
+    renewers: tuple[str, ...]
+    issued_ms: int
+    expires_ms: int
+    max_ms: int
+    hmac: bytes
+    credentials: tuple[tuple[int, bytes, bytes, bytes, int], ...]  # (mechanism, salt, stored key, server key, iterations)
+
+
+@dataclass(frozen=True, slots=True)
+class DelegationTokenRenewed:
+    KIND: ClassVar[int] = 56
+    VERSION: ClassVar[int] = 0
+    token_id: str
+    expires_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class DelegationTokenRemoved:
+    KIND: ClassVar[int] = 57
+    VERSION: ClassVar[int] = 0
+    token_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class ExtensionPut:
     KIND: ClassVar[int] = 40
     VERSION: ClassVar[int] = 0
@@ -284,6 +323,10 @@ Record = (
     | ScramCredentialSet
     | ScramCredentialRemoved
     | ClientQuotaSet
+    | ClusterSecretSet
+    | DelegationTokenAdded
+    | DelegationTokenRenewed
+    | DelegationTokenRemoved
     | ExtensionPut
     | ExtensionDelete
     | ExtensionChanged

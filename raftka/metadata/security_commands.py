@@ -1,7 +1,9 @@
 """Commands to the controller about users, their rights and their quotas, as those of commands.py: frozen values of plain fields. Decides nothing."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
+
+from raftka.security.delegation_tokens import TokenCredential
 
 
 class ScramUpsertion(NamedTuple):
@@ -64,6 +66,44 @@ class QuotaResult(NamedTuple):
     entity: tuple[tuple[str, str | None], ...]
     error: int
     message: str | None
+
+
+class TokenTimes(NamedTuple):
+    """Wall clock, ms."""
+
+    issued_ms: int
+    expires_ms: int
+    max_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class AddToken:
+    """The broker that was asked has made the HMAC and the credentials. The same id twice is one token."""
+
+    token_id: str
+    owner: str
+    requester: str
+    renewers: tuple[str, ...]
+    max_lifetime_ms: int  # not above 0: the longest
+    hmac: bytes = field(repr=False)
+    credentials: tuple[TokenCredential, ...] = field(repr=False)
+    REPLY: ClassVar[object] = TokenTimes
+
+
+@dataclass(frozen=True, slots=True)
+class RenewToken:
+    hmac: bytes = field(repr=False)
+    requester: str
+    period_ms: int  # not above 0: as long as may be
+    REPLY: ClassVar[object] = int  # when it expires
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireToken:
+    hmac: bytes = field(repr=False)
+    requester: str
+    period_ms: int  # below 0: now
+    REPLY: ClassVar[object] = int
 
 
 @dataclass(frozen=True, slots=True)

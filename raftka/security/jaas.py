@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from raftka.security.oauth.oauthbearer import OAUTHBEARER
 from raftka.security.plain import PLAIN
 from raftka.security.scram import SHA_256, SHA_512
 
-OAUTHBEARER = "OAUTHBEARER"
 _PACKAGE = "org.apache.kafka.common.security."
 MODULES = {  # the mechanisms that each serves
     f"{_PACKAGE}plain.PlainLoginModule": (PLAIN,),

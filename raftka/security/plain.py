@@ -13,6 +13,7 @@ class PlainServer:
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self.name = PLAIN
+        self.by_token = False
         self.user: str | None = None
         self.expires_ms: int | None = None
         self._passwords = passwords

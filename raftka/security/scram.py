@@ -25,6 +25,7 @@ TOKEN_AUTH = "tokenauth"
 _CLIENT_FIRST = re.compile(
     r"n,(a=(?P<authzid>(?:[^\0=,]|=2C|=3D)*))?,(?P<bare>n=(?P<name>(?:[^\0=,]|=2C|=3D)+),r=(?P<nonce>[!-+\--~]+)(?P<more>(?:,[A-Za-z]+=[^\0,]+)*))"
 )
+_TOKEN_AUTH = re.compile(r",tokenauth=true(?:,|$)", re.IGNORECASE)
 _CLIENT_FINAL = re.compile(r"(?P<bare>c=(?P<binding>[A-Za-z0-9+/=]+),r=(?P<nonce>[!-+\--~]+)(?:,[A-Za-z]+=[^\0,]+)*),p=(?P<proof>[A-Za-z0-9+/=]*)")
 _SERVER_FIRST = re.compile(r"r=(?P<nonce>[!-+\--~]+),s=(?P<salt>[A-Za-z0-9+/=]+),i=(?P<iterations>[1-9][0-9]{0,8})(?:,.*)?")
 
@@ -36,7 +37,16 @@ class ScramCredential(NamedTuple):
     iterations: int
 
 
+class TokenLogin(NamedTuple):
+    """What a delegation token logs in with, and as."""
+
+    credential: ScramCredential
+    user: str
+    expires_ms: int
+
+
 Lookup = Callable[[str], ScramCredential | None]  # by the user's name
+TokenLookup = Callable[[str], TokenLogin | None]  # by the token's id
 
 
 def salted_password(mechanism: str, password: str, salt: bytes, iterations: int) -> bytes:
@@ -57,11 +67,14 @@ def make_credential(mechanism: str, password: str, salt: bytes, iterations: int 
 class ScramServer:
     """One login. `lookup` is asked at the first message; `secret` makes up the salts of users that do not exist, always the same ones."""
 
-    def __init__(self, name: str, lookup: Lookup, nonce: str, secret: bytes) -> None:
+    def __init__(self, name: str, lookup: Lookup, nonce: str, secret: bytes, token_lookup: TokenLookup = lambda token_id: None) -> None:
         self.name = name
+        self.by_token = False
         self.user: str | None = None
         self.expires_ms: int | None = None
         self._lookup = lookup
+        self._token_lookup = token_lookup
+        self._token: TokenLogin | None = None
         self._nonce = nonce
         self._secret = secret
         self._claimed = ""
@@ -80,7 +93,12 @@ class ScramServer:
         self._claimed = _unescape(match["name"])
         if match["authzid"] and _unescape(match["authzid"]) != self._claimed:
             raise AuthenticationFailed("Authentication failed: Client requested an authorization id that is different from username")
-        self._credential = self._lookup(self._claimed)
+        self.by_token = _TOKEN_AUTH.search(match["more"]) is not None
+        if self.by_token:
+            self._token = self._token_lookup(self._claimed)
+            self._credential = self._token.credential if self._token is not None else None
+        else:
+            self._credential = self._lookup(self._claimed)
         salt, iterations = (self._credential.salt, self._credential.iterations) if self._credential else self._made_up()
         self._bare = match["bare"]
         self._binding = match[0][: match.start("bare")].encode()
@@ -106,6 +124,12 @@ class ScramServer:
         if not hmac.compare_digest(client_key, credential.stored_key):
             raise AuthenticationFailed
         self.user = self._claimed
+        if self.by_token:
+            login = self._token_lookup(self._claimed)
+            if login is None or login.credential != credential:  # removed since the first message
+                self.user = None
+                raise AuthenticationFailed
+            self.user, self.expires_ms = login.user, login.expires_ms
         return b"v=" + b64encode(_hmac(self.name, credential.server_key, message))
 
 

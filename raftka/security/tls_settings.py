@@ -109,6 +109,9 @@ class TlsSettings:
         return ":".join(CIPHERS.get(each, each) for each in self.ciphers if each not in TLS_1_3_CIPHERS)
 
 
+NO_TLS = TlsSettings()
+
+
 def _several(value: object) -> tuple[str, ...]:
     if value is None or value == "":
         return ()

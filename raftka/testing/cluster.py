@@ -20,7 +20,7 @@ from raftka.broker.node import Node
 from raftka.broker.replica.partition import Partition
 from raftka.cluster.embedded import Cluster as Embedded
 from raftka.cluster.embedded import EmbeddedNode, launch
-from raftka.cluster.security import ClientFiles, ClusterSecurity
+from raftka.cluster.secured.keys import ClientFiles, ClusterSecurity
 from raftka.metadata.commands import Command, CreateTopics, DeleteTopics, DoomedTopic, NewTopic
 from raftka.testing.faults import Fault, Faults, api_key, error_code
 from raftka.testing.views import GroupView, StoredRecord, committed_records, group_view

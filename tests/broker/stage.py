@@ -5,14 +5,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from struct import pack
 from types import TracebackType
-from typing import Any, Self
+from typing import IO, Any, Self
 
 from raftka.broker.network.connection import ServerConnection
 from raftka.broker.node import Node
 from raftka.broker.replica.partition import Partition
 from raftka.client.connection import Wrap
 from raftka.metadata.configs.settings import NodeSettings
-from raftka.runtime.interfaces import Transport
+from raftka.runtime.interfaces import Runtime, Transport
 from raftka.runtime.simulated.disk import Inode
 from raftka.runtime.simulated.tasks import NodeStopped
 from raftka.runtime.simulated.world import World
@@ -151,10 +151,13 @@ class Stage:
         for path, text in self.files.items():
             self.put(path, text, node_id)
         given = self.properties(node_id) | dict(properties or {})
-        node = Node(runtime, NodeSettings.from_properties(given), self.logs.setdefault(node_id, io.StringIO()))
+        node = self.make(runtime, NodeSettings.from_properties(given), self.logs.setdefault(node_id, io.StringIO()))
         self.nodes[node_id] = node
         runtime.take(lambda _: self._start(node_id, node), None)
         return node
+
+    def make(self, runtime: Runtime, settings: NodeSettings, log: IO[str]) -> Node:
+        return Node(runtime, settings, log)
 
     def _start(self, node_id: int, node: Node) -> None:
         try:

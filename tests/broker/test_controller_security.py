@@ -6,7 +6,7 @@ import pytest
 
 from raftka.broker.controller.peer import Hello, Kind, Peer, Traffic
 from raftka.broker.controller.peer_login import DialingLogin
-from raftka.cluster.authority import Authority, Issued
+from raftka.cluster.secured.authority import Authority, Issued
 from raftka.metadata.configs.settings import NodeSettings, SettingError
 from raftka.runtime.interfaces import Connection
 from raftka.security.client_security import ClientSecurity

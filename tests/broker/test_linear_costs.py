@@ -40,6 +40,8 @@ NOT_EACH = {  # arrays over which C code goes, not Python's, or which this reque
     "configuration_keys",
     "forgotten_topics_data",
     "producer_id_filters",
+    "owners",  # with these a client must have logged in
+    "renewers",
 }
 PACKED = {"ListPartitionReassignments", "ConsumerGroupHeartbeat"}  # their numbers are taken over in one go
 KINDS = ("known", "unknown", "repeated", "refused")

@@ -1,11 +1,18 @@
 """Sessions of clients that logged in by SASL, and the credentials behind them: renewals, restarts, several nodes."""
 
 from raftka.metadata.image import MetadataImage
+from raftka.security.oauth.oauthbearer import OAUTHBEARER
 from raftka.security.scram import SHA_256
 from raftka.wire.errors import Code
+from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.sasl import SASL_HANDSHAKE
+from raftka.wire.messages.topics import CREATE_TOPICS
+from tests.broker.oauth import KEYS, now_s
+from tests.broker.oauth import SECURE as TOKENS
+from tests.broker.requests import batch, produce, produced
 from tests.broker.sasl import SECURE, add_users, log_in, logged_in, works
 from tests.broker.stage import Stage
+from tests.security.issuer import claims, token
 
 
 def test_three_nodes_replicate_over_sasl() -> None:
@@ -45,3 +52,20 @@ def test_credentials_outlive_a_restart_and_a_snapshot() -> None:
         stage.start(1)
         stage.wait(stage.nodes[1].ready.is_set)
         assert works(logged_in(stage, SHA_256, "alice", "alice-secret"))
+
+
+def test_brokers_log_in_at_each_other_with_tokens_of_a_file() -> None:
+    with_tokens = {"sasl_mechanism_inter_broker_protocol": OAUTHBEARER, "sasl_oauthbearer_token_endpoint_url": "file:///token"}
+    with Stage(3, wait=False, **{**TOKENS, **with_tokens}) as stage:
+        for node_id in (1, 2, 3):
+            stage.put("/keys.json", KEYS, node_id)
+            stage.put("/token", token(claims(now_s(stage), sub="node")) + "\n", node_id)
+        stage.wait(lambda: all(node.ready.is_set() for node in stage.nodes.values()))
+        request = CREATE_TOPICS.request
+        topic = request.topics(name="t", num_partitions=1, replication_factor=3)
+        created = logged_in(stage).ask(CREATE_TOPICS, request(topics=[topic])).topics[0]
+        assert created.error_code == 0
+        leader = stage.leader("t")
+        written = logged_in(stage, node_id=leader).ask(PRODUCE, produce("t", batch(b"x"), acks=-1), 12)
+        assert produced(written).error_code == 0, "acknowledged by followers that have logged in"
+        assert stage.counted("raftka_authentications_total", leader) >= 3

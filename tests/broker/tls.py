@@ -3,7 +3,7 @@
 from typing import Any
 
 from raftka.client.connection import Wrap
-from raftka.cluster.authority import Authority, Issued
+from raftka.cluster.secured.authority import Authority, Issued
 from raftka.runtime.real.files import lend
 from raftka.security.tls_connection import Side, TlsConnection, at_once
 from raftka.security.tls_context import StoreFiles, client_context, read_material

@@ -31,7 +31,7 @@ def test_cluster_start_takes_its_options(started: list[tuple[object, ...]]) -> N
 
     assert CliRunner().invoke(root, arguments.split()).exit_code == 0
     assert CliRunner().invoke(root, ["cluster", "start", "--data", "d", "--in-process"]).exit_code == 0
-    assert started == [("processes", 5, Path("/d"), 0, {"a.b": "c=d", "x": ""}, 2181, True), ("here", 3, Path("d"), 9092, {}, None, False)]
+    assert started == [("processes", 5, Path("/d"), 0, {"a.b": "c=d", "x": ""}, 2181, True, ()), ("here", 3, Path("d"), 9092, {}, None, False, ())]
 
 
 @pytest.mark.parametrize(

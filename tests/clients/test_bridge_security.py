@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from raftka.cluster.authority import Authority
 from raftka.cluster.ports import HeldPorts
+from raftka.cluster.secured.authority import Authority
 from raftka.testing import Cluster
 from tests.clients.toolchains import Program
 

@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechani
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError
 
-from raftka.cluster.security import ClientFiles, ClusterSecurity
+from raftka.cluster.secured.keys import ClientFiles, ClusterSecurity
 from raftka.testing import Cluster
 from tests.clients.java import JavaTools
 from tests.clients.toolchains import Program

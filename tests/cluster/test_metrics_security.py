@@ -8,8 +8,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from raftka.cluster.authority import Authority
 from raftka.cluster.ports import HeldPorts
+from raftka.cluster.secured.authority import Authority
 from raftka.testing import Cluster
 
 BASIC = "Basic " + b64encode(b"prometheus:secret").decode()

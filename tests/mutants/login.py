@@ -2,8 +2,18 @@
 
 from typing import Any
 
+from raftka.broker.handlers import delegation_tokens
+from raftka.broker.handlers.services import Services
+from raftka.broker.network.access import issuer_keys
 from raftka.broker.network.access.authentication import SaslGate
+from raftka.broker.network.access.issuer_keys import IssuerKeys
+from raftka.broker.network.session import Session
 from raftka.security import scram
+from raftka.security.delegation_tokens import DelegationToken
+from raftka.security.oauth import jwt
+from raftka.security.oauth.jwks import KeySet
+from raftka.security.oauth.jwt import Expected, Jwt, Verified
+from raftka.security.oauth.oauthbearer import OAuthBearerServer
 from raftka.security.plain import PlainServer
 from raftka.security.scram import ScramServer
 from tests.mutants.registry import mutant
@@ -67,6 +77,60 @@ def authorization_id_names_the_user(step: Any) -> Any:
     return bug
 
 
+@mutant(OAuthBearerServer, "step")
+def invalid_token_may_be_followed_by_another(step: Any) -> Any:
+    """After a token that was refused the client may try another one on the same connection."""
+
+    def bug(self: OAuthBearerServer, token: bytes) -> bytes:
+        if token != b"\x01":
+            self._invalid = ""
+        return bytes(step(self, token))
+
+    return bug
+
+
+@mutant(KeySet, "verify")
+def token_may_name_no_algorithm(verify: Any) -> Any:
+    """A token that says that it has no signature needs none."""
+
+    def bug(self: KeySet, token: Jwt) -> None:
+        if token.algorithm != "none":
+            verify(self, token)
+
+    return bug
+
+
+@mutant(issuer_keys, "check_claims")
+def expired_token_is_taken_within_the_skew(check_claims: Any) -> Any:
+    """As long as the clocks may differ: its session has no end."""
+
+    def bug(claims: Any, expected: Expected, now_ms: int) -> Verified:
+        found: Verified = check_claims(claims, expected, now_ms - expected.skew_ms)
+        return found._replace(expires_ms=max(found.expires_ms, now_ms + 10**9))
+
+    return bug
+
+
+@mutant(jwt, "_user")
+def name_in_a_token_is_trimmed(_: Any) -> Any:
+    """Blanks around a name are cut off: it becomes another user's."""
+
+    def bug(claims: Any, name: str) -> str:
+        return str(claims[name]).strip()
+
+    return bug
+
+
+@mutant(IssuerKeys, "_expedite")
+def keys_are_read_for_every_stranger(_: Any) -> Any:
+    """Each token with an unknown key id has the keys read again."""
+
+    def bug(self: IssuerKeys) -> None:
+        self._read()
+
+    return bug
+
+
 @mutant(SaslGate, "_check_same_user")
 def another_user_takes_over_a_session(_: Any) -> Any:
     """A client logs in again as another user, and keeps what the first one had begun."""
@@ -83,5 +147,46 @@ def session_never_ends(_: Any) -> Any:
 
     def bug(self: SaslGate, expires_ms: int | None) -> int:
         return 10**9
+
+    return bug
+
+
+@mutant(DelegationToken, "may_be_renewed_by")
+def everybody_renews_tokens(_: Any) -> Any:
+    """A client that has somebody's token lets it last longer, or ends it."""
+    return lambda self, principal: True
+
+
+@mutant(delegation_tokens, "_allowed")
+def token_makes_tokens(allowed: Any) -> Any:
+    """A session of a token makes further tokens, which outlive it."""
+
+    def bug(session: Session, services: Services) -> bool:
+        session.by_token = False
+        return bool(allowed(session, services))
+
+    return bug
+
+
+@mutant(ScramServer, "_final")
+def removed_token_lets_in(final: Any) -> Any:
+    """A token that is removed during a login lets in."""
+
+    def bug(self: ScramServer, token: bytes) -> bytes:
+        known = self._token
+        self._token_lookup = lambda token_id: known
+        return bytes(final(self, token))
+
+    return bug
+
+
+@mutant(ScramServer, "_first")
+def token_logs_in_as_any_user(first: Any) -> Any:
+    """The extension tokenauth counts for users that are no tokens, and tokens log in without it."""
+
+    def bug(self: ScramServer, token: bytes) -> bytes:
+        users, tokens = self._lookup, self._token_lookup
+        self._lookup = lambda name: users(name) or ((found := tokens(name)) and found.credential) or None
+        return bytes(first(self, token))
 
     return bug

@@ -3,13 +3,23 @@
 import hashlib
 import hmac
 from base64 import b64decode, b64encode
+from random import Random
 
+from raftka.security.client_security import ClientSecurity
+from raftka.security.delegation_tokens import password_of
+from raftka.security.oauth.jwt import unsecured_jwt
 from raftka.security.scram import SHA_256, salted_password
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.sasl import SASL_HANDSHAKE
+from tests.broker import tokens
+from tests.broker.oauth import KEYS, LATER_KEYS, now_s, present, stage_with_keys
+from tests.broker.oauth import begun as begun_with_token
+from tests.broker.rights import admin_of, pat
 from tests.broker.sasl import SECURE, USER, add_users, authenticate, log_in, logged_in, works
 from tests.broker.stage import Stage, Wire
+from tests.broker.tokens import SECURE as WITH_TOKENS
 from tests.mutants.directed import finds
+from tests.security.issuer import claims, token
 
 
 def begun(stage: Stage, mechanism: str = SHA_256) -> Wire:
@@ -94,3 +104,79 @@ def session_never_ends() -> None:
         stage.world.run(stage.world.now + 4)
         wire.request(METADATA, METADATA.request(topics=[]))
         assert wire.frame() is None, "answered after the end of the session"
+
+
+def lets_in(stage: Stage, text: str) -> bool:
+    return not present(begun_with_token(stage), text).auth_bytes
+
+
+@finds
+def invalid_token_may_be_followed_by_another() -> None:
+    with stage_with_keys() as stage:
+        wire = begun_with_token(stage)
+        assert present(wire, "a.b.c").auth_bytes
+        assert present(wire, token(claims(now_s(stage)))).error_code, "a second token is taken"
+
+
+@finds
+def token_may_name_no_algorithm() -> None:
+    with stage_with_keys() as stage:
+        assert not lets_in(stage, unsecured_jwt(claims(now_s(stage), sub="admin"))), "let in without a signature"
+
+
+@finds
+def expired_token_is_taken_within_the_skew() -> None:
+    with stage_with_keys() as stage:
+        assert not lets_in(stage, token(claims(now_s(stage) - 700, exp=int(now_s(stage)) - 5))), "let in with a token that has expired"
+
+
+@finds
+def name_in_a_token_is_trimmed() -> None:
+    with stage_with_keys() as stage:
+        assert not lets_in(stage, token(claims(now_s(stage), sub=" admin "))), "let in as another user"
+
+
+@finds
+def keys_are_read_for_every_stranger() -> None:
+    """The second look comes too early; that it takes place shows by the key that it finds."""
+    with stage_with_keys() as stage:
+        for keys in (KEYS, LATER_KEYS):
+            stage.put("/keys.json", keys)
+            lets_in(stage, token(claims(now_s(stage)), kid="k3"))
+            stage.world.run(stage.world.now + 1)
+        assert not lets_in(stage, token(claims(now_s(stage)), key="k2", kid="k2")), "the keys are read again and again"
+
+
+@finds
+def everybody_renews_tokens() -> None:
+    with Stage(**WITH_TOKENS) as stage:
+        token = tokens.create(admin_of(stage))
+        assert tokens.renew(pat(stage), bytes(token.hmac))[0], "renewed by a stranger"
+
+
+@finds
+def token_makes_tokens() -> None:
+    with Stage(**WITH_TOKENS) as stage:
+        wire = tokens.with_token(stage, tokens.create(pat(stage)))
+        assert tokens.create(wire).error_code, "a token has made another one"
+
+
+@finds
+def removed_token_lets_in() -> None:
+    """Between the two messages of the login."""
+    with Stage(**WITH_TOKENS) as stage:
+        token = tokens.create(pat(stage))
+        begin = ClientSecurity("SASL_PLAINTEXT", SHA_256, token.token_id, password_of(bytes(token.hmac)), token_auth=True).login(Random(1))
+        assert begin is not None
+        wire, client = begun(stage), begin()
+        last = client.step(bytes(authenticate(wire, client.first()).auth_bytes))
+        assert last is not None
+        assert tokens.expire(pat(stage), bytes(token.hmac))[0] == 0
+        assert authenticate(wire, last).error_code, "let in with a token that is gone"
+
+
+@finds
+def token_logs_in_as_any_user() -> None:
+    with Stage(**WITH_TOKENS) as stage:
+        token = tokens.create(pat(stage))
+        assert tokens.log_in(stage.wire(), token.token_id, bytes(token.hmac), token_auth=False).error_code, "a token's id is a user"

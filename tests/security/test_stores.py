@@ -5,7 +5,7 @@ from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 from cryptography.hazmat.primitives.serialization.pkcs12 import serialize_key_and_certificates
 from cryptography.x509 import load_pem_x509_certificates
 
-from raftka.cluster.authority import Authority
+from raftka.cluster.secured.authority import Authority
 from raftka.security.stores import StoreError, expires_s, read_pem, read_store
 
 AUTHORITY = Authority()

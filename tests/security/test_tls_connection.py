@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftka.cluster.authority import Authority
+from raftka.cluster.secured.authority import Authority
 from raftka.limits import LOGIN_BYTES
 from raftka.runtime.interfaces import Buffer, FileSpan
 from raftka.runtime.real.files import RealFiles, lend

@@ -31,7 +31,15 @@ with warnings.catch_warnings():
 Values = dict[str, Any]
 
 OURS = "tests.wire.schemas"  # what the wheel lacks, in the form of its schemas
-LACKING = ("UnregisterBroker", "ConsumerGroupHeartbeat", "ConsumerGroupDescribe")
+LACKING = (
+    "UnregisterBroker",
+    "ConsumerGroupHeartbeat",
+    "ConsumerGroupDescribe",
+    "CreateDelegationToken",
+    "RenewDelegationToken",
+    "ExpireDelegationToken",
+    "DescribeDelegationToken",
+)
 
 
 def _apis() -> list[AnyApi]:

@@ -70,7 +70,7 @@ def test_same_bytes_and_values_as_the_oracle(api: AnyApi, side: str, version: in
     check()
 
 
-KNOWN = {
+VERSIONS = {  # the lowest and the highest that we know, and those that we announce
     "AddOffsetsToTxn": (0, 4, (0, 4)),
     "AddPartitionsToTxn": (0, 5, (0, 5)),
     "AlterClientQuotas": (0, 1, (0, 1)),
@@ -84,6 +84,10 @@ KNOWN = {
     "CreateAcls": (1, 3, (1, 3)),
     "CreatePartitions": (0, 3, (0, 3)),
     "CreateTopics": (2, 7, (2, 7)),
+    "CreateDelegationToken": (1, 3, (1, 3)),
+    "RenewDelegationToken": (1, 2, (1, 2)),
+    "ExpireDelegationToken": (1, 2, (1, 2)),
+    "DescribeDelegationToken": (1, 3, (1, 3)),
     "DeleteAcls": (1, 3, (1, 3)),
     "DeleteGroups": (0, 2, (0, 2)),
     "DeleteRecords": (0, 2, (0, 2)),
@@ -132,7 +136,7 @@ KNOWN = {
 def test_all_versions_of_kafka_4_3_are_there() -> None:
     known = {api.name: (api.min_version, api.max_version, api.announced) for api in APIS}
 
-    assert known == KNOWN
+    assert known == VERSIONS
     assert (METADATA.flexible_from, FETCH.flexible_from) == (9, 12)
 
 

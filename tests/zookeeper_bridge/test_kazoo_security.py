@@ -15,8 +15,8 @@ from kazoo.retry import KazooRetry
 from kazoo.security import make_acl, make_digest_acl
 
 from raftka.cli.commands import root
-from raftka.cluster.authority import Authority, Issued
 from raftka.cluster.ports import HeldPorts
+from raftka.cluster.secured.authority import Authority, Issued
 from raftka.testing import Cluster
 
 WAIT_S = 20.0

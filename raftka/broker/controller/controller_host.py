@@ -16,11 +16,12 @@ from raftka.client.connection import PLAIN, Address, ClientConnection, Opener, S
 from raftka.limits import PROPOSALS_IN_FLIGHT, LimitExceeded
 from raftka.metadata.commands import BrokerLost, Command, DescribeQuorum, Heartbeat
 from raftka.metadata.controller.controller import Controller
-from raftka.metadata.controller.decision import Context, Outcome, Rest
+from raftka.metadata.controller.decision import Context, Formation, Outcome, Rest
 from raftka.metadata.extension import Extension, ExtensionMachine
 from raftka.metadata.image import Endpoint, MetadataImage
 from raftka.metadata.quorum.raft_types import NotLeader, ProposalsFull
 from raftka.metadata.records import Record, encode_batch
+from raftka.runtime.interfaces import SECRETS
 from raftka.wire.errors import Code, KafkaError, limit_of
 
 if TYPE_CHECKING:
@@ -223,7 +224,10 @@ class ControllerHost:
         image = self.context.metadata.image
         assert image.offset == self.core.last_index, "an active leader has applied its own term's first entry, and nobody has appended since"
         self._last_index, self._term = image.offset, self.core.term
-        self.machine = Controller(image, self.context.metadata.settings, self.clock.now(), self.heard, self._machines(image))
+        formation = Formation(self.context.runtime.random(SECRETS), self.context.first_users)
+        self.machine = Controller(image, self.context.metadata.settings, self.clock.now(), self.heard, self._machines(image), formation)
+        if formation.first_users and image.cluster_id is not None:
+            self.context.events.info("first_users_not_added", reason="the cluster exists already")
         self.context.events.info("controller_active", term=self.core.term, offset=image.offset)
         self.context.metrics.count("raftka_controller_elections_total")
         self._tick_now()

@@ -1,6 +1,7 @@
 """A connection to a broker over a blocking socket. Knows no cluster and no retry."""
 
 import socket
+import time
 from pathlib import Path
 from random import SystemRandom
 from typing import Generic
@@ -8,7 +9,7 @@ from typing import Generic
 from raftka.client.connection import Address, ClientConnection, Secured, open_connection
 from raftka.runtime import interfaces
 from raftka.runtime.real.files import lend
-from raftka.security.client_security import PLAINTEXT, ClientSecurity
+from raftka.security.client_security import PLAINTEXT, ClientSecurity, Outside
 from raftka.security.tls_connection import Side, TlsConnection, at_once
 from raftka.security.tls_context import StoreFiles, client_context, read_material
 from raftka.wire.schema import AnyApi, Api, Req, Resp
@@ -42,7 +43,10 @@ class Connection:
         self._security = security
         self._socket: socket.socket
         self._side: interfaces.Connection  # what the bytes go through: the core, or TLS around it
-        secured = Secured(security.login(SystemRandom()), self._wrap if security.uses_tls else None)
+        secured = Secured(
+            security.login(SystemRandom(), Outside(lambda path: Path(path).read_bytes(), lambda: time.time_ns() // 1_000_000)),
+            self._wrap if security.uses_tls else None,
+        )
         self._core: ClientConnection = open_connection(self, address, client_id, secured=secured)
 
     def connect(self, host: str, port: int, connection: interfaces.Connection) -> None:

@@ -7,6 +7,7 @@ from ipaddress import ip_address
 from typing import NamedTuple
 
 from raftka.metadata.configs.names import DYNAMIC_ONLY, KAFKA, OURS, UNLISTED
+from raftka.metadata.configs.oauth import HANDLERS
 from raftka.metadata.configs.topic import TOPIC_SETTINGS
 from raftka.metadata.configs.values import Check, Setting, Type, at_least, between, one_of, some_of
 from raftka.security.distinguished_names import rules_fault
@@ -32,6 +33,10 @@ MIGRATION_POLICIES = ("disabled", "downgrade", "upgrade", "bidirectional")
 SELECTORS = ("org.apache.kafka.common.replica.LeaderSelector", "org.apache.kafka.common.replica.RackAwareReplicaSelector")
 
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+def _not_empty(value: str) -> str | None:
+    return None if value else "String must be non-empty"
 
 
 def _of_addresses(value: str) -> str | None:
@@ -74,6 +79,10 @@ USED: dict[str, tuple[Check | None, str]] = {
     ),
     "controller.quorum.voters": (None, "All controllers: id@host:port,id@host:port,..."),
     "default.replication.factor": (at_least(1), "Replicas of a topic whose creator does not say."),
+    "delegation.token.expiry.check.interval.ms": (at_least(1), "Time between two looks for tokens that have expired; they are removed then."),
+    "delegation.token.expiry.time.ms": (at_least(1), "How long a token lasts until it must be renewed."),
+    "delegation.token.max.lifetime.ms": (at_least(1), "How long a token lasts at most."),
+    "delegation.token.secret.key": (None, "What tokens are made with, the same on every broker; unset: there are none."),
     "delete.topic.enable": (None, "Whether topics can be deleted."),
     "inter.broker.listener.name": (None, "The listener that the brokers use among themselves; the first one when it is not set."),
     "group.consumer.assignment.interval.ms": (at_least(0), "Time between two assignments of a consumer group; what happens in between waits."),
@@ -190,13 +199,31 @@ USED: dict[str, tuple[Check | None, str]] = {
         "Whether consumers that tell their rack read from a follower there.",
     ),
     "replica.lag.time.max.ms": (at_least(1), "A follower that has not caught up for so long leaves the ISR."),
-    "sasl.enabled.mechanisms": (None, "SASL mechanisms: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512. With a listener's prefix."),
+    "sasl.enabled.mechanisms": (None, "SASL mechanisms: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER. With a listener's prefix."),
     "sasl.jaas.config": (
         jaas_fault,
         'The users of PLAIN, user_NAME="PASSWORD", and this broker\'s own username and password. With the prefix of a listener and a mechanism.',
     ),
     "sasl.mechanism.controller.protocol": (None, "The mechanism with which nodes log in at controllers."),
     "sasl.mechanism.inter.broker.protocol": (None, "The mechanism with which brokers log in at each other."),
+    "sasl.oauthbearer.clock.skew.seconds": (at_least(0), "How much a token's issuer's clock may be ahead of ours."),
+    "sasl.oauthbearer.expected.audience": (None, "A token must be for one of them (aud); none: for anybody."),
+    "sasl.oauthbearer.expected.issuer": (None, "A token must be of that issuer (iss); unset: of any."),
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms": (at_least(1000), "Time between two looks for an issuer's keys."),
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms": (at_least(1), "The longest pause before a further try."),
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms": (at_least(1), "The first pause before a further try."),
+    "sasl.oauthbearer.jwks.endpoint.url": (
+        None,
+        "Where the keys of the tokens' issuer are: file:///path, https:// or http://. With a listener's prefix, as all that begin so.",
+    ),
+    "sasl.oauthbearer.jwt.validator.class": (None, "Kafka's own: no other class is loaded."),
+    "sasl.oauthbearer.scope.claim.name": (_not_empty, "The claim that has a token's scopes."),
+    "sasl.oauthbearer.sub.claim.name": (_not_empty, "The claim that has the user's name."),
+    "sasl.oauthbearer.token.endpoint.url": (None, "With which token this broker logs in at others: file:///path."),
+    "sasl.server.callback.handler.class": (
+        one_of(*HANDLERS),
+        "Kafka's unsecured validator: OAUTHBEARER takes tokens without a signature, everybody is the user that he names. For tests.",
+    ),
     "sasl.server.max.receive.size": (
         at_least(1),
         "Bytes of one frame before its client is authenticated, never more than 65536. With a listener's prefix.",

@@ -9,9 +9,28 @@ from raftka.security.tls_settings import NAMES as TLS_NAMES
 
 OF_LISTENER = re.compile(r"listener\.name\.[^.]+\.(?:(?:plain|scram-sha-256|scram-sha-512|oauthbearer|gssapi)\.)?(.+)")  # a mechanism may follow
 OF_ALL_LISTENERS = frozenset({"max.connections", "max.connection.creation.rate", "num.network.threads"})  # one listener's or not, for all brokers too
-OF_ONE_LISTENER = frozenset(
-    {"sasl.enabled.mechanisms", "sasl.jaas.config", "sasl.server.max.receive.size", "connections.max.reauth.ms", *TLS_NAMES}
-)  # may have its prefix
+ONLY_OF_FILE = frozenset(  # may have a listener's prefix; whoever could change these at run time would say who everybody is
+    {
+        "sasl.server.callback.handler.class",
+        "sasl.oauthbearer.clock.skew.seconds",
+        "sasl.oauthbearer.expected.audience",
+        "sasl.oauthbearer.expected.issuer",
+        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+        "sasl.oauthbearer.jwks.endpoint.url",
+        "sasl.oauthbearer.jwt.validator.class",
+        "sasl.oauthbearer.scope.claim.name",
+        "sasl.oauthbearer.sub.claim.name",
+    }
+)
+OF_ONE_LISTENER = ONLY_OF_FILE | {
+    "sasl.enabled.mechanisms",
+    "sasl.jaas.config",
+    "sasl.server.max.receive.size",
+    "connections.max.reauth.ms",
+    *TLS_NAMES,
+}  # may have its prefix
 ONLY_OF_LISTENER = re.compile(r"ssl\.(key\.password|(key|trust)store\.(type|location|password|key|certificate\.chain|certificates))")
 ONLY_OF_ONE_BROKER = re.compile(r"ssl\..*|sasl\..*|principal\.builder\.class|cordoned\.log\.dirs|listeners|listener\.security\.protocol\.map")
 NOT_HERE = frozenset({"listeners", "listener.security.protocol.map"})  # Kafka opens and closes listeners at run time
@@ -26,6 +45,7 @@ def dynamic_setting(name: str) -> Setting | None:
 def check_dynamic_configs(configs: Mapping[str, str], *, one_broker: bool) -> None:
     """Raises SettingError."""
     _none("Cannot update these configs dynamically", (name for name in configs if name in BROKER_SETTINGS and not BROKER_SETTINGS[name].dynamic))
+    _none("Cannot update these configs dynamically", filter(_only_of_file, configs))
     only = "These security configs can be dynamically updated only per-listener using the listener prefix"
     _none(only, filter(ONLY_OF_LISTENER.fullmatch, configs))
     if not one_broker:
@@ -42,6 +62,11 @@ def check_addresses(configs: Mapping[str, str]) -> None:
     """Raise SettingError for limits under which no client could connect: not even an administrator could take them back."""
     if configs.get("max.connections.per.ip", "").strip() == "0" and not configs.get("max.connections.per.ip.overrides"):
         raise SettingError("max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.")
+
+
+def _only_of_file(name: str) -> bool:
+    listeners = OF_LISTENER.fullmatch(name)
+    return listeners is not None and listeners[1] in ONLY_OF_FILE
 
 
 def _of_one_broker(name: str) -> bool:

@@ -2,15 +2,17 @@
 
 from collections.abc import Iterable
 
+from raftka.metadata.configs.oauth import oauth_of
 from raftka.metadata.configs.values import SettingError, Values
 from raftka.metadata.image import Endpoint
-from raftka.security.client_security import PLAINTEXT, ClientSecurity, uses_sasl, uses_tls
+from raftka.security.client_security import PLAINTEXT, ClientSecurity, is_token, token_source, uses_sasl, uses_tls
 from raftka.security.jaas import Jaas, parse_jaas
+from raftka.security.oauth.oauthbearer import OAUTHBEARER
 from raftka.security.plain import PLAIN
 from raftka.security.scram import SHA_256, SHA_512
 from raftka.security.tls_settings import TlsError, TlsSettings
 
-MECHANISMS = (PLAIN, SHA_256, SHA_512)  # that a listener here can have
+MECHANISMS = (PLAIN, SHA_256, SHA_512, OAUTHBEARER)  # that a listener here can have
 NO_GSSAPI = "GSSAPI (Kerberos) is not supported; set sasl.enabled.mechanisms to some of " + ", ".join(MECHANISMS)
 
 
@@ -60,6 +62,8 @@ def check_logins(values: Values, endpoints: Iterable[Endpoint]) -> None:
             if mechanism == PLAIN and jaas_of(values, endpoint.listener, PLAIN) is None:
                 name = f"listener.name.{endpoint.listener.lower()}.plain.sasl.jaas.config"
                 raise SettingError(f'listener {endpoint.listener}: PLAIN needs its users, user_NAME="PASSWORD" in {name}')
+            if mechanism == OAUTHBEARER:
+                oauth_of(values, endpoint.listener, jaas_of(values, endpoint.listener, OAUTHBEARER))
 
 
 def check_controllers(values: Values, endpoints: Iterable[Endpoint]) -> None:
@@ -89,5 +93,7 @@ def own_login(values: Values, protocol: str, listener: str, mechanism: str) -> C
     if not uses_sasl(protocol):
         return ClientSecurity(protocol, tls=tls)
     jaas = jaas_of(values, listener, mechanism)
+    if mechanism == OAUTHBEARER:
+        return ClientSecurity(protocol, mechanism, tls=tls, source=token_source(jaas, values["sasl.oauthbearer.token.endpoint.url"]))
     options = jaas.options if jaas is not None else {}
-    return ClientSecurity(protocol, mechanism, options.get("username", ""), options.get("password", ""), tls)
+    return ClientSecurity(protocol, mechanism, options.get("username", ""), options.get("password", ""), tls, token_auth=is_token(jaas))

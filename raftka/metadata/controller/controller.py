@@ -33,13 +33,14 @@ from raftka.metadata.commands import (
 )
 from raftka.metadata.configs.settings import INHERITED, NodeSettings, TopicConfigs
 from raftka.metadata.controller.brokers import Sessions, Wish, check_registration, current, registered_already, wish
-from raftka.metadata.controller.decision import Context, Outcome
+from raftka.metadata.controller.decision import Context, Formation, Outcome
 from raftka.metadata.controller.directories import DirectoriesHere, offline, when_lost, when_registered
 from raftka.metadata.controller.draft import Draft, Standing
 from raftka.metadata.controller.features import FORMED_WITH
 from raftka.metadata.controller.partitions import Unclean, alter, settling, to_preferred
 from raftka.metadata.controller.topics import TopicNames
 from raftka.metadata.controller.walks import After, Walk
+from raftka.metadata.delegation_tokens import decide_token, expired_tokens
 from raftka.metadata.extension import ExtensionMachine, write
 from raftka.metadata.image import BrokerImage, MetadataImage
 from raftka.metadata.records import (
@@ -53,9 +54,11 @@ from raftka.metadata.records import (
     ProducerIdsAllocated,
     Record,
     Replicas,
+    ScramCredentialSet,
     TopicCreated,
     TopicDeleted,
 )
+from raftka.metadata.security_commands import AddToken, ExpireToken, RenewToken
 from raftka.wire.errors import Code, KafkaError
 
 PRODUCER_IDS = 1000  # one block, as Kafka's
@@ -73,6 +76,7 @@ class Controller:
         now: float,
         heard: Mapping[int, float] | None = None,
         machines: Mapping[str, ExtensionMachine] = NO_MACHINES,
+        formation: Formation | None = None,
     ) -> None:
         """`image`: all that is committed. `heard`: when other nodes were last heard by Raft. `machines`: of the packages that this node has.
 
@@ -82,6 +86,7 @@ class Controller:
         self.settings = settings
         self.sessions = Sessions(settings.seconds("broker.session.timeout.ms"), now, heard or {})
         self._machines = machines
+        self._formation = formation
         self._configs = TopicConfigs(settings)
         self._names = TopicNames(image)
         self._shutdown_at: dict[int, int] = {}  # soft: offset of the record that took a broker's leaderships
@@ -89,6 +94,8 @@ class Controller:
         self._hits: list[Limit] = []  # soft: limits that decisions hit, until somebody counts them
         self._rebalance_every = float(settings["leader.imbalance.check.interval.seconds"]) if settings["auto.leader.rebalance.enable"] else inf
         self._rebalance_at = now + self._rebalance_every
+        self._sweep_every = settings.seconds("delegation.token.expiry.check.interval.ms")
+        self._sweep_at = now  # expired tokens
         self._walk = Walk(image) if image.topics else None  # soft: the controller before this one may not have settled all partitions
         self._walked_at = 0  # offset of the last portion
 
@@ -119,6 +126,8 @@ class Controller:
                 broker = current(self.image, broker_id, broker_epoch)
                 self.sessions.remove(broker_id)
                 return Outcome(() if broker.fenced else self._gone([broker], context))
+            case AddToken() | RenewToken() | ExpireToken():
+                return Outcome(*decide_token(self.image, command, self.settings.values, context.wall_ms))
             case TopicDefaults():
                 given = tuple([(name, text) for name, text in self.settings.given.items() if name in INHERITED])
                 return Outcome(reply=StaticSettings(self.settings.node_id, given))
@@ -131,7 +140,12 @@ class Controller:
             case _:
                 draft = self._draft(context)
                 reply = draft.decide(command)
-                return Outcome(draft.records, reply)
+                return Outcome(self._with_secret(draft.records), reply)
+
+    def _with_secret(self, records: list[Record]) -> list[Record]:
+        """A cluster that is older than logins gets its secret with its first user of SCRAM."""
+        missing = self._formation is not None and not self.image.secret and any(isinstance(each, ScramCredentialSet) for each in records)
+        return [self._formation.secret(), *records] if missing and self._formation is not None else records
 
     def _draft(self, context: Context) -> Draft:
         settle = partial(self._settle, context.now)
@@ -172,11 +186,14 @@ class Controller:
         """When tick() wants to run; inf: never."""
         if self.image.cluster_id is None or self._walk is not None:
             return self.sessions.leading_since
-        return min(self.sessions.next_end(self.image), self._rebalance_at, *[machine.deadline() for machine in self._machines.values()])
+        sweep_at = self._sweep_at if self.image.tokens else inf
+        return min(self.sessions.next_end(self.image), self._rebalance_at, sweep_at, *[machine.deadline() for machine in self._machines.values()])
 
     def tick(self, context: Context) -> Outcome:
         if self.image.cluster_id is None:
-            return Outcome([ClusterFormed(new_cluster_id(context.random)), *(FeatureLevelSet(*feature) for feature in FORMED_WITH.items())])
+            features = [FeatureLevelSet(*feature) for feature in FORMED_WITH.items()]
+            security: list[Record] = [] if self._formation is None else [self._formation.secret(), *self._formation.first_users]
+            return Outcome([ClusterFormed(new_cluster_id(context.random)), *features, *security])
         silent = self.sessions.expired(self.image, context.now)
         if silent:
             return self._beside(Outcome(self._gone(silent, context)), context)
@@ -185,6 +202,9 @@ class Controller:
             return self._beside(self._machines[due].tick(context), context, due)
         if self._walk is not None:
             return self._beside(self._walked(self._walk, context), context)
+        if self.image.tokens and context.now >= self._sweep_at:
+            self._sweep_at = context.now + self._sweep_every
+            return self._beside(Outcome(expired_tokens(self.image, context.wall_ms)), context)
         return self._beside(self._rebalance(context.now), context) if context.now >= self._rebalance_at else Outcome()
 
     @property

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
-from raftka.metadata.records import Record
+from raftka.metadata.records import ClusterSecretSet, Record, ScramCredentialSet
+
+SECRET_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,16 @@ class Outcome:
     confirm: bool = False  # a reply without records: only when it is sure that no other controller has decided meanwhile
     hand_over: bool = False  # once it is committed and answered, another node shall be the controller
     rest: Optional["Rest"] = None  # more than one entry takes: it is decided when this one is appended, and only the last one has the reply
+
+
+class Formation(NamedTuple):
+    """The beginning of a cluster, for the controller that forms it."""
+
+    secrets: Random  # nobody can predict its numbers
+    first_users: tuple[ScramCredentialSet, ...] = ()
+
+    def secret(self) -> ClusterSecretSet:
+        return ClusterSecretSet(self.secrets.randbytes(SECRET_BYTES))
 
 
 Rest = Callable[[Context], Outcome]

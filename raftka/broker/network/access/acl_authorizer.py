@@ -6,7 +6,7 @@ A session keeps the decisions about it until an ACL changes, so a request costs 
 from ipaddress import IPv6Address, ip_address
 
 from raftka.broker.context import BrokerContext
-from raftka.broker.network.access.authorizer import CLUSTER, GROUP, TOPIC, TRANSACTIONAL_ID, Resource
+from raftka.broker.network.access.authorizer import CLUSTER, DELEGATION_TOKEN, GROUP, TOPIC, TRANSACTIONAL_ID, USER, Resource
 from raftka.broker.network.session import Session
 from raftka.broker.telemetry.event_log import BoundedRate
 from raftka.limits import DECISIONS_OF_SESSION
@@ -14,7 +14,14 @@ from raftka.metadata.image import Delta, MetadataImage
 from raftka.security import acls
 from raftka.security.acls import AclIndex
 
-TYPES = {TOPIC: acls.TOPIC, GROUP: acls.GROUP, CLUSTER: acls.CLUSTER, TRANSACTIONAL_ID: acls.TRANSACTIONAL_ID}
+TYPES = {
+    TOPIC: acls.TOPIC,
+    GROUP: acls.GROUP,
+    CLUSTER: acls.CLUSTER,
+    TRANSACTIONAL_ID: acls.TRANSACTIONAL_ID,
+    DELEGATION_TOKEN: acls.DELEGATION_TOKEN,
+    USER: acls.USER,
+}
 OPERATIONS = {
     "READ": acls.READ,
     "WRITE": acls.WRITE,
@@ -26,6 +33,8 @@ OPERATIONS = {
     "DESCRIBE_CONFIGS": acls.DESCRIBE_CONFIGS,
     "ALTER_CONFIGS": acls.ALTER_CONFIGS,
     "IDEMPOTENT_WRITE": acls.IDEMPOTENT_WRITE,
+    "CREATE_TOKENS": acls.CREATE_TOKENS,
+    "DESCRIBE_TOKENS": acls.DESCRIBE_TOKENS,
 }
 
 

@@ -5,7 +5,7 @@ name and no other API.
 
     INITIAL --ApiVersions, once--> VERSIONS_ASKED --SaslHandshake v1--> AUTHENTICATING --SaslAuthenticate ...--> COMPLETE
                                                   --SaslHandshake v0--> BARE_TOKENS    --tokens without header ...--> COMPLETE
-    COMPLETE --SaslHandshake, if sessions have an end--> AUTHENTICATING, as the same user with the same mechanism
+    COMPLETE --SaslHandshake, if the session has an end--> AUTHENTICATING, as the same user with the same mechanism
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from raftka.broker.context import BrokerContext
 from raftka.broker.network.connection import HEAD, Parts, ServerConnection
 from raftka.broker.telemetry.event_log import BoundedRate
 from raftka.limits import LOGIN_BYTES, LOGIN_SECONDS, REQUEST_BYTES
-from raftka.security.mechanism import AuthenticationFailed, ServerMechanism
+from raftka.security.mechanism import AuthenticationFailed, NotReady, ServerMechanism
 from raftka.wire.errors import Code, ProtocolError
 from raftka.wire.frame import decode_request_header, encode_response
 from raftka.wire.messages.api_versions import API_VERSIONS
@@ -84,7 +84,7 @@ class SaslGate:
             self._login(frame)
             return False
         handshake = frame[:2] == _HANDSHAKE
-        if handshake and self._logins.rules().session_ms > 0:
+        if handshake and (self._expires is not None or self._logins.rules().session_ms > 0):
             self._reauthenticate(frame)
             return False
         if self._expires is not None and self._logins.context.runtime.clock.now() >= self._expires and not handshake:
@@ -158,8 +158,11 @@ class SaslGate:
         except AuthenticationFailed as error:
             doing = "re-authentication" if again else "authentication"
             generic = f"Authentication failed during {doing} due to invalid credentials with SASL mechanism {mechanism.name}"
-            self._fail(answer(b"", 0, str(error) or generic), f"{doing} with {mechanism.name} failed")
+            reason = f"{doing} with {mechanism.name} failed" + (f": {error.reason}" if error.reason else "")
+            self._fail(answer(b"", 0, str(error) or generic), reason)
             return
+        except NotReady as error:
+            raise ProtocolError(f"{mechanism.name} is not ready: {error}") from None
         self._succeed(f"User:{mechanism.user}", mechanism, lifetime_ms)
         self._connection.answer(answer(reply, lifetime_ms, None))
 
@@ -181,6 +184,7 @@ class SaslGate:
     def _succeed(self, principal: str, mechanism: ServerMechanism, lifetime_ms: int) -> None:
         session, context = self._connection.session, self._logins.context
         session.principal, session.authenticated, session.mechanism = principal, True, mechanism.name
+        session.by_token = mechanism.by_token
         self._expires = context.runtime.clock.now() + lifetime_ms / 1000 if lifetime_ms else None
         self._state, self._mechanism = State.COMPLETE, None
         self._connection.limit_frames(REQUEST_BYTES.value)

@@ -4,7 +4,7 @@ from typing import Protocol
 
 from raftka.broker.network.session import Session
 
-CLUSTER, TOPIC, GROUP, TRANSACTIONAL_ID = "cluster", "topic", "group", "transactional-id"
+CLUSTER, TOPIC, GROUP, TRANSACTIONAL_ID, DELEGATION_TOKEN, USER = "cluster", "topic", "group", "transactional-id", "delegation-token", "user"
 Resource = tuple[str, str]  # kind, name
 THE_CLUSTER: Resource = (CLUSTER, "kafka-cluster")
 

@@ -1,12 +1,20 @@
 """Begin a login with one of the mechanisms that a listener has now: from settings, and from the credentials in the metadata."""
 
+from collections.abc import Callable
+from functools import partial
+
 from raftka.broker.context import BrokerContext
 from raftka.broker.network.access.authentication import Logins, Rules
+from raftka.broker.network.access.issuer_keys import IssuerKeys, unsecured
 from raftka.metadata.configs.logins import MECHANISMS, jaas_of, mechanisms_of
+from raftka.metadata.configs.oauth import oauth_of
 from raftka.runtime.interfaces import SECRETS
+from raftka.security.delegation_tokens import USER_PREFIX
 from raftka.security.mechanism import ServerMechanism
+from raftka.security.oauth.jwt import Verified
+from raftka.security.oauth.oauthbearer import OAUTHBEARER, OAuthBearerServer
 from raftka.security.plain import PLAIN, PlainServer
-from raftka.security.scram import NUMBERS, ScramCredential, ScramServer
+from raftka.security.scram import NUMBERS, ScramCredential, ScramServer, TokenLogin
 
 NONCE_BYTES = 18
 NUMBER_OF = {name: number for number, name in NUMBERS.items()}
@@ -17,6 +25,7 @@ class ListenerMechanisms:
         self._context = context
         self._listener = listener
         self._random = context.runtime.random(SECRETS)
+        self._verify = self._token_check()
 
     def logins(self) -> Logins:
         return Logins(self._context, self._rules, self._start)
@@ -30,15 +39,35 @@ class ListenerMechanisms:
             session_ms=settings.number_at(self._listener, "connections.max.reauth.ms"),
         )
 
+    def _token_check(self) -> Callable[[str], Verified] | None:
+        """How tokens of OAUTHBEARER are checked, as the node was started with; None: without that mechanism."""
+        values = self._context.metadata.settings.values
+        if OAUTHBEARER not in mechanisms_of(values, self._listener):
+            return None
+        expected, source = oauth_of(values, self._listener, jaas_of(values, self._listener, OAUTHBEARER))
+        if source is None:
+            self._context.events.warning("unsecured_tokens", listener=self._listener)
+            return partial(unsecured, self._context.runtime.clock.wall_ms, expected)
+        return partial(IssuerKeys(self._context, self._listener, source).verify, expected)
+
     def _start(self, mechanism: str) -> ServerMechanism | None:
         metadata = self._context.metadata
         if mechanism == PLAIN:
             jaas = jaas_of(metadata.settings.values, self._listener, PLAIN)
             return None if jaas is None else PlainServer(jaas.users)
+        if mechanism == OAUTHBEARER:
+            return None if self._verify is None else OAuthBearerServer(self._verify)
         number = NUMBER_OF[mechanism]
 
         def lookup(user: str) -> ScramCredential | None:
             return metadata.image.scram.get((number, user))
 
+        def token(token_id: str) -> TokenLogin | None:
+            found = metadata.image.tokens.get(token_id)
+            credential = found.credential(number) if found is not None and metadata.settings["delegation.token.secret.key"] else None
+            if found is None or credential is None:
+                return None
+            return TokenLogin(credential, found.owner.removeprefix(USER_PREFIX), found.expires_ms)
+
         nonce = self._random.randbytes(NONCE_BYTES).hex()
-        return ScramServer(mechanism, lookup, nonce, (metadata.image.cluster_id or "").encode())
+        return ScramServer(mechanism, lookup, nonce, metadata.image.secret, token)

@@ -10,7 +10,14 @@ from raftka.security import acls
 from raftka.security.acls import OPERATION_NAMES, Acl, AclFilter
 from raftka.wire.messages.acls import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS
 
-TYPES = {acls.TOPIC: "topic", acls.GROUP: "group", acls.CLUSTER: "cluster", acls.TRANSACTIONAL_ID: "transactional-id"}
+TYPES = {
+    acls.TOPIC: "topic",
+    acls.GROUP: "group",
+    acls.CLUSTER: "cluster",
+    acls.TRANSACTIONAL_ID: "transactional-id",
+    acls.DELEGATION_TOKEN: "delegation-token",
+    acls.USER: "user",
+}
 PATTERNS = {acls.LITERAL: "literal", acls.PREFIXED: "prefixed"}
 COLUMNS = ["resource", "name", "pattern", "principal", "host", "operation", "permission"]
 FIRST_OPERATION = acls.ALL
@@ -21,17 +28,21 @@ class Resource(NamedTuple):
     name: str
 
 
-def _resource(topic: str | None, group: str | None, transactional_id: str | None, cluster: bool) -> Resource | None:
+def _resource(
+    topic: str | None, group: str | None, transactional_id: str | None, cluster: bool, delegation_token: str | None, user: str | None
+) -> Resource | None:
     """Raises CommandFailed when several are named."""
     named = [
         (acls.TOPIC, topic),
         (acls.GROUP, group),
         (acls.TRANSACTIONAL_ID, transactional_id),
         (acls.CLUSTER, acls.CLUSTER_NAME if cluster else None),
+        (acls.DELEGATION_TOKEN, delegation_token),
+        (acls.USER, user),
     ]
     given = [Resource(kind, name) for kind, name in named if name is not None]
     if len(given) > 1:
-        raise CommandFailed("name one of --topic, --group, --transactional-id and --cluster")
+        raise CommandFailed("name one of --topic, --group, --transactional-id, --cluster, --delegation-token and --user")
     return given[0] if given else None
 
 
@@ -66,6 +77,8 @@ def list_all(
     group: str | None,
     transactional_id: str | None,
     cluster: bool,
+    delegation_token: str | None,
+    user: str | None,
     prefixed: bool,
     principal: str | None,
     host: str | None,
@@ -74,7 +87,7 @@ def list_all(
     bootstrap_server: str,
     output: str,
 ) -> None:
-    resource = _resource(topic, group, transactional_id, cluster)
+    resource = _resource(topic, group, transactional_id, cluster, delegation_token, user)
     found: dict[Acl, None] = {}
     with connect(bootstrap_server) as client:
         for each in _filters(resource, prefixed=prefixed, principal=principal, host=host, operations=operations, deny=deny):
@@ -101,6 +114,8 @@ def create(
     group: str | None,
     transactional_id: str | None,
     cluster: bool,
+    delegation_token: str | None,
+    user: str | None,
     prefixed: bool,
     principal: str | None,
     host: str | None,
@@ -109,7 +124,7 @@ def create(
     bootstrap_server: str,
     output: str,
 ) -> None:
-    resource = _resource(topic, group, transactional_id, cluster)
+    resource = _resource(topic, group, transactional_id, cluster, delegation_token, user)
     if resource is None or principal is None or not operations:
         raise CommandFailed("name a resource (--topic, --group, --transactional-id or --cluster), a --principal and an --operation")
     row = CREATE_ACLS.request.creations
@@ -137,6 +152,8 @@ def delete(
     group: str | None,
     transactional_id: str | None,
     cluster: bool,
+    delegation_token: str | None,
+    user: str | None,
     prefixed: bool,
     principal: str | None,
     host: str | None,
@@ -145,7 +162,7 @@ def delete(
     bootstrap_server: str,
     output: str,
 ) -> None:
-    resource = _resource(topic, group, transactional_id, cluster)
+    resource = _resource(topic, group, transactional_id, cluster, delegation_token, user)
     if resource is None and principal is None:
         raise CommandFailed("name a resource or a --principal: this would delete every ACL")
     row = DELETE_ACLS.request.filters

@@ -1,4 +1,4 @@
-"""`raftka acls`, `users` and `quotas`: their part of the tree. What a command does stands in files of these names, imported when it is called."""
+"""`raftka acls`, `users`, `quotas` and `tokens`: their part of the tree. A command stands in a file of that name, imported when it is called."""
 
 from collections.abc import Callable
 
@@ -22,6 +22,8 @@ def _resource_options(command: Command) -> Command:
         click.option("-g", "--group", metavar="NAME", help="A group; * for all."),
         click.option("--transactional-id", metavar="NAME", help="A transactional id; * for all."),
         click.option("--cluster", is_flag=True, help="The cluster."),
+        click.option("--delegation-token", metavar="ID", help="A delegation token; * for all."),
+        click.option("--user", metavar="User:NAME", help="A user, for whom others make or see tokens; * for all."),
         click.option("--prefixed", is_flag=True, help="All names that begin with the given one."),
         click.option("--principal", metavar="User:NAME", help="Whom it is about; User:* for everybody."),
         click.option("--host", metavar="ADDRESS", help="From which address; * for all."),
@@ -38,7 +40,7 @@ def _resource_options(command: Command) -> Command:
 @client_options
 def acls_list(**options: Option) -> None:
     """ACLs that exist, all or those that have what is given."""
-    from raftka.cli.admin.acls import list_all
+    from raftka.cli.admin.security.acls import list_all
 
     raise SystemExit(list_all(**options))
 
@@ -48,7 +50,7 @@ def acls_list(**options: Option) -> None:
 @client_options
 def acls_create(**options: Option) -> None:
     """Allow (or with --deny, deny) a principal operations on a resource. What is there already stays."""
-    from raftka.cli.admin.acls import create
+    from raftka.cli.admin.security.acls import create
 
     raise SystemExit(create(**options))
 
@@ -58,7 +60,7 @@ def acls_create(**options: Option) -> None:
 @client_options
 def acls_delete(**options: Option) -> None:
     """Delete the ACLs of a resource that have what is given."""
-    from raftka.cli.admin.acls import delete
+    from raftka.cli.admin.security.acls import delete
 
     raise SystemExit(delete(**options))
 
@@ -72,7 +74,7 @@ def users() -> None:
 @client_options
 def users_list(**options: Option) -> None:
     """All users, with mechanisms and iterations."""
-    from raftka.cli.admin.users import list_all
+    from raftka.cli.admin.security.users import list_all
 
     raise SystemExit(list_all(**options))
 
@@ -87,7 +89,7 @@ def users_list(**options: Option) -> None:
 @client_options
 def users_set(**options: Option) -> None:
     """Set a user's password; it never leaves this process."""
-    from raftka.cli.admin.users import set_password
+    from raftka.cli.admin.security.users import set_password
 
     raise SystemExit(set_password(**options))
 
@@ -98,7 +100,7 @@ def users_set(**options: Option) -> None:
 @client_options
 def users_delete(**options: Option) -> None:
     """Delete a user's credentials. Connections that are open go on."""
-    from raftka.cli.admin.users import delete
+    from raftka.cli.admin.security.users import delete
 
     raise SystemExit(delete(**options))
 
@@ -128,7 +130,35 @@ def _entity_options(command: Command) -> Command:
 @client_options
 def quotas_list(**options: Option) -> None:
     """Quotas that exist, all or those of what is named."""
-    from raftka.cli.admin.quotas import list_all
+    from raftka.cli.admin.security.quotas import list_all
+
+    raise SystemExit(list_all(**options))
+
+
+@click.group()
+def tokens() -> None:
+    """Delegation tokens: make, list, renew and end them."""
+
+
+@tokens.command("create")
+@click.option("--owner", metavar="NAME", help="For another user; unless given, for the one that asks.")
+@click.option("--renewer", "renewers", metavar="NAME", multiple=True, help="A user that may renew it. May be repeated.")
+@click.option("--max-lifetime-ms", type=int, default=-1, help="How long it lasts at most; unless given, as long as the cluster allows.")
+@client_options
+def tokens_create(**options: Option) -> None:
+    """Make a token and print its id and HMAC: user and password of a login by SCRAM."""
+    from raftka.cli.admin.security.tokens import create
+
+    raise SystemExit(create(**options))
+
+
+@tokens.command("list")
+@click.option("--owner", "owners", metavar="NAME", multiple=True, help="Only this user's. May be repeated.")
+@click.option("--hmac", "hmacs", is_flag=True, help="With HMACs, which are passwords.")
+@client_options
+def tokens_list(**options: Option) -> None:
+    """The tokens that one may see."""
+    from raftka.cli.admin.security.tokens import list_all
 
     raise SystemExit(list_all(**options))
 
@@ -139,7 +169,7 @@ def quotas_list(**options: Option) -> None:
 @client_options
 def quotas_set(**options: Option) -> None:
     """Set producer_byte_rate, consumer_byte_rate, request_percentage, controller_mutation_rate; of an address connection_creation_rate."""
-    from raftka.cli.admin.quotas import alter
+    from raftka.cli.admin.security.quotas import alter
 
     raise SystemExit(alter(**options))
 
@@ -150,6 +180,36 @@ def quotas_set(**options: Option) -> None:
 @client_options
 def quotas_delete(**options: Option) -> None:
     """Delete quotas of what is named, all of them unless some are given."""
-    from raftka.cli.admin.quotas import delete
+    from raftka.cli.admin.security.quotas import delete
 
     raise SystemExit(delete(**options))
+
+
+_hmac_file = click.option(
+    "--hmac-file",
+    type=click.File(),
+    default="-",
+    help="A file with the HMAC in its first line; the standard input unless given.",
+)
+
+
+@tokens.command("renew")
+@_hmac_file
+@click.option("--period-ms", type=int, default=-1, help="How long it is to last from now on; unless given, as long as a new one.")
+@client_options
+def tokens_renew(**options: Option) -> None:
+    """Let a token last longer, up to its greatest age."""
+    from raftka.cli.admin.security.tokens import renew
+
+    raise SystemExit(renew(**options))
+
+
+@tokens.command("expire")
+@_hmac_file
+@click.option("--period-ms", type=int, default=-1, help="In how long it is to end; now unless given.")
+@client_options
+def tokens_expire(**options: Option) -> None:
+    """End a token."""
+    from raftka.cli.admin.security.tokens import expire
+
+    raise SystemExit(expire(**options))

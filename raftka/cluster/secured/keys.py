@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from raftka.cluster import properties
 from raftka.security.client_security import ClientSecurity
@@ -18,7 +18,7 @@ from raftka.security.node_certificates import node_uri
 from raftka.security.tls_settings import StoreSettings, TlsSettings
 
 if TYPE_CHECKING:
-    from raftka.cluster.authority import Authority
+    from raftka.cluster.secured.authority import Authority
 
 HOSTS = ("127.0.0.1", "localhost", "::1")
 ADMIN, CLIENT = "admin", "client"
@@ -83,7 +83,7 @@ class ClientFiles:
             "ssl_keyfile": str(self.key),
         }
 
-    def aiokafka(self) -> dict[str, Any]:
+    def aiokafka(self) -> dict[str, object]:
         """Arguments of AIOKafkaProducer, AIOKafkaConsumer and AIOKafkaAdminClient."""
         context = ssl.create_default_context(cafile=str(self.authority))
         context.load_cert_chain(self.certificate, self.key)
@@ -120,7 +120,7 @@ class ClusterSecurity:
         self.admin = self.issue(ADMIN)
 
     def _find_authority(self) -> "Authority":
-        from raftka.cluster.authority import Authority
+        from raftka.cluster.secured.authority import Authority
 
         key, certificate = self.folder / "ca.key", self.folder / "ca.pem"
         if key.exists() and certificate.exists():

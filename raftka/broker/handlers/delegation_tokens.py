@@ -1,0 +1,185 @@
+"""CreateDelegationToken, RenewDelegationToken, ExpireDelegationToken, DescribeDelegationToken: v1-3 (KIP-48, KIP-373).
+
+A client that logged in with a token may use none of them, and one that nobody knows neither. The HMAC is a password: no log has it.
+"""
+
+from functools import partial
+
+import trio
+
+from raftka.broker.handlers.services import Services
+from raftka.broker.network.access.authorizer import DELEGATION_TOKEN, USER
+from raftka.broker.network.dispatch import handles
+from raftka.broker.network.long_work import Steps
+from raftka.broker.network.request import Request
+from raftka.broker.network.session import Session
+from raftka.metadata.commands import OfTokens
+from raftka.metadata.security_commands import AddToken, ExpireToken, RenewToken, TokenTimes
+from raftka.runtime.interfaces import SECRETS
+from raftka.security.client_security import uses_sasl, uses_tls
+from raftka.security.delegation_tokens import USER_PREFIX, DelegationToken, TokenCredential, hmac_of, make_credentials, new_token_id, salts_of
+from raftka.wire.errors import Code, KafkaError
+from raftka.wire.messages.delegation_tokens import (
+    CREATE_DELEGATION_TOKEN,
+    DESCRIBE_DELEGATION_TOKEN,
+    EXPIRE_DELEGATION_TOKEN,
+    RENEW_DELEGATION_TOKEN,
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+    DescribedDelegationToken,
+    DescribeDelegationTokenRequest,
+    DescribeDelegationTokenResponse,
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
+)
+
+WORK_BYTES = 64 * 1024  # a place in the queue beside the loop
+ANONYMOUS = "User:ANONYMOUS"
+
+
+def _allowed(session: Session, services: Services) -> bool:
+    """Return whether the client is known by something better than a token."""
+    protocol = next((each.security_protocol for each in services.metadata.settings.listeners if each.listener == session.listener), "PLAINTEXT")
+    known = uses_sasl(protocol) or (uses_tls(protocol) and session.principal != ANONYMOUS)
+    return known and not session.by_token
+
+
+def _check(request: Request[CreateDelegationTokenRequest], services: Services, owner: str) -> None:
+    """Kafka's checks in Kafka's order. Raises KafkaError."""
+    if not _allowed(request.session, services):
+        raise KafkaError(Code.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+    if owner != request.session.principal and not request.may("CREATE_TOKENS", (USER, owner)):
+        raise KafkaError(Code.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
+    if not owner.startswith(USER_PREFIX) or any(each.principal_type != "User" for each in request.body.renewers):
+        raise KafkaError(Code.INVALID_PRINCIPAL_TYPE)
+    if not services.metadata.settings["delegation.token.secret.key"]:
+        raise KafkaError(Code.DELEGATION_TOKEN_AUTH_DISABLED)
+
+
+@handles(CREATE_DELEGATION_TOKEN)
+async def create_delegation_token(request: Request[CreateDelegationTokenRequest], services: Services) -> CreateDelegationTokenResponse:
+    body, requester = request.body, request.session.principal
+    owner = f"{body.owner_principal_type}:{body.owner_principal_name}" if body.owner_principal_type and body.owner_principal_name else requester
+    try:
+        _check(request, services, owner)
+        random = services.context.runtime.random(SECRETS)
+        token_id = new_token_id(random.randbytes)
+        token_hmac = hmac_of(services.metadata.settings["delegation.token.secret.key"], token_id)
+        credentials = await _credentials(services, token_hmac, salts_of(random.randbytes))
+        renewers = tuple(dict.fromkeys(f"User:{each.principal_name}" for each in body.renewers))
+        command = AddToken(token_id, owner, requester, renewers, body.max_lifetime_ms, token_hmac, credentials)
+        times: TokenTimes = await services.controller.ask(command)
+    except KafkaError as error:
+        return _created(owner, requester, TokenTimes(-1, -1, -1), code=error.code)
+    return _created(owner, requester, times, token_id, token_hmac)
+
+
+def _created(
+    owner: str, requester: str, times: TokenTimes, token_id: str = "", token_hmac: bytes = b"", code: Code = Code.NONE
+) -> CreateDelegationTokenResponse:
+    (owner_type, owner_name), (requester_type, requester_name) = _split(owner), _split(requester)
+    return CREATE_DELEGATION_TOKEN.response(
+        error_code=int(code),
+        principal_type=owner_type,
+        principal_name=owner_name,
+        token_requester_principal_type=requester_type,
+        token_requester_principal_name=requester_name,
+        issue_timestamp_ms=times.issued_ms,
+        expiry_timestamp_ms=times.expires_ms,
+        max_timestamp_ms=times.max_ms,
+        token_id=token_id,
+        hmac=token_hmac,
+    )
+
+
+def _split(principal: str) -> tuple[str, str]:
+    kind, _, name = principal.partition(":")
+    return kind, name
+
+
+async def _credentials(services: Services, token_hmac: bytes, salts: tuple[bytes, ...]) -> tuple[TokenCredential, ...]:
+    """Made beside the loop. Raises KafkaError."""
+    services.background.check_room(WORK_BYTES)
+    made = trio.Event()
+    found: list[tuple[TokenCredential, ...] | BaseException] = []
+
+    def done(result: tuple[TokenCredential, ...] | BaseException) -> None:
+        found.append(result)
+        made.set()
+
+    services.background.run(WORK_BYTES, partial(make_credentials, token_hmac, salts), done)
+    await made.wait()
+    if isinstance(found[0], BaseException):
+        raise found[0]
+    return found[0]
+
+
+async def _expiry(session: Session, services: Services, command: OfTokens) -> tuple[int, int]:
+    """An error code and when the token expires."""
+    if not _allowed(session, services):
+        return int(Code.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED), -1
+    if not services.metadata.settings["delegation.token.secret.key"]:
+        return int(Code.DELEGATION_TOKEN_AUTH_DISABLED), 0
+    try:
+        return 0, await services.controller.ask(command)
+    except KafkaError as error:
+        return int(error.code), 0
+
+
+@handles(RENEW_DELEGATION_TOKEN)
+async def renew_delegation_token(request: Request[RenewDelegationTokenRequest], services: Services) -> RenewDelegationTokenResponse:
+    command = RenewToken(bytes(request.body.hmac), request.session.principal, request.body.renew_period_ms)
+    code, expires_ms = await _expiry(request.session, services, command)
+    return RENEW_DELEGATION_TOKEN.response(error_code=code, expiry_timestamp_ms=expires_ms)
+
+
+@handles(EXPIRE_DELEGATION_TOKEN)
+async def expire_delegation_token(request: Request[ExpireDelegationTokenRequest], services: Services) -> ExpireDelegationTokenResponse:
+    command = ExpireToken(bytes(request.body.hmac), request.session.principal, request.body.expiry_time_period_ms)
+    code, expires_ms = await _expiry(request.session, services, command)
+    return EXPIRE_DELEGATION_TOKEN.response(error_code=code, expiry_timestamp_ms=expires_ms)
+
+
+@handles(DESCRIBE_DELEGATION_TOKEN)
+def describe_delegation_token(request: Request[DescribeDelegationTokenRequest], services: Services) -> Steps[DescribeDelegationTokenResponse]:
+    response = DESCRIBE_DELEGATION_TOKEN.response
+    if not _allowed(request.session, services):
+        return response(error_code=int(Code.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED))
+    if not services.metadata.settings["delegation.token.secret.key"]:
+        return response(error_code=int(Code.DELEGATION_TOKEN_AUTH_DISABLED))
+    owners = None
+    if request.body.owners is not None:
+        owners = {f"{each.principal_type}:{each.principal_name}" for each in request.body.owners}
+    rows: list[DescribedDelegationToken] = []
+    for token in services.metadata.image.tokens.values():
+        if (owners is None or token.owner in owners) and _sees(request, token):
+            rows.append(_row(token))
+        yield
+    return response(tokens=rows)
+
+
+def _sees(request: Request[DescribeDelegationTokenRequest], token: DelegationToken) -> bool:
+    principal = request.session.principal
+    if principal == token.requester or token.may_be_renewed_by(principal):
+        return True
+    return request.may("DESCRIBE", (DELEGATION_TOKEN, token.token_id)) or request.may("DESCRIBE_TOKENS", (USER, token.owner))
+
+
+def _row(token: DelegationToken) -> DescribedDelegationToken:
+    row = DESCRIBE_DELEGATION_TOKEN.response.tokens
+    (owner_type, owner_name), (requester_type, requester_name) = _split(token.owner), _split(token.requester)
+    renewers = [row.renewers(principal_type=kind, principal_name=name) for kind, name in map(_split, token.renewers)]
+    return row(
+        principal_type=owner_type,
+        principal_name=owner_name,
+        token_requester_principal_type=requester_type,
+        token_requester_principal_name=requester_name,
+        issue_timestamp=token.issued_ms,
+        expiry_timestamp=token.expires_ms,
+        max_timestamp=token.max_ms,
+        token_id=token.token_id,
+        hmac=token.hmac,
+        renewers=renewers,
+    )

@@ -1,0 +1,1 @@
+"""`raftka acls`, `users`, `quotas` and `tokens`."""

@@ -1,0 +1,1 @@
+"""A secured cluster on this machine: its authority, keys and files for clients, and its first users."""

@@ -1,0 +1,123 @@
+"""How a listener checks tokens of OAUTHBEARER, from its settings: whose keys, and what must hold of the claims. Read when the node starts, not later.
+
+Tokens without a signature are taken only where Kafka's class for them is named; and nothing else that stands in the place of a class is loaded.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from raftka.metadata.configs.values import SettingError, Values
+from raftka.security.jaas import Jaas
+from raftka.security.oauth.jwt import Expected
+from raftka.security.oauth.oauthbearer import OAUTHBEARER, file_of
+from raftka.security.tls_settings import NO_TLS, TlsError, TlsSettings
+
+_PACKAGE = "org.apache.kafka.common.security.oauthbearer."
+UNSECURED = f"{_PACKAGE}internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
+SECURED = f"{_PACKAGE}OAuthBearerValidatorCallbackHandler"
+HANDLERS = (SECURED, UNSECURED)
+VALIDATORS = (f"{_PACKAGE}DefaultJwtValidator", f"{_PACKAGE}BrokerJwtValidator")
+URL = "sasl.oauthbearer.jwks.endpoint.url"
+HANDLER = "sasl.server.callback.handler.class"
+OWN = "unsecuredValidator"  # options of the JAAS line begin with it
+
+
+class KeySource(NamedTuple):
+    """Where the issuer's keys are, and how often they are read."""
+
+    url: str
+    refresh_s: float
+    retry_s: float
+    retry_max_s: float
+    tls: TlsSettings
+
+
+class OAuthSettings(NamedTuple):
+    expected: Expected
+    source: KeySource | None  # None: tokens have no signature
+
+
+class _OfListener:
+    """The strongest value of a setting: the listener's for the mechanism, the listener's, the node's."""
+
+    def __init__(self, values: Values, listener: str) -> None:
+        own = f"listener.name.{listener.lower()}."
+        self._values = values
+        self._prefixes = (f"{own}{OAUTHBEARER.lower()}.", own, "")
+
+    def __getitem__(self, name: str) -> object:
+        return next((value for prefix in self._prefixes if (value := self._values.get(prefix + name)) is not None), None)
+
+    def text(self, value: object) -> str | None:
+        return None if value in (None, "") else str(value)
+
+
+def oauth_of(values: Values, listener: str, jaas: Jaas | None) -> OAuthSettings:
+    """Raises SettingError."""
+    settings = _OfListener(values, listener)
+    url, handler = settings["sasl.oauthbearer.jwks.endpoint.url"], settings["sasl.server.callback.handler.class"]
+    options = jaas.options if jaas is not None else {}
+    if settings["sasl.oauthbearer.jwt.validator.class"] not in VALIDATORS:
+        raise SettingError(f"listener {listener}: sasl.oauthbearer.jwt.validator.class must be one of {', '.join(VALIDATORS)}: no class is loaded")
+    if handler == UNSECURED:
+        if url is not None:
+            raise SettingError(f"listener {listener}: {URL} is set, and {HANDLER} takes tokens without a signature: remove one of them")
+        return OAuthSettings(_unsecured(options), None)
+    if url is None:
+        keys = f"OAUTHBEARER needs the keys of the tokens' issuer, {URL}"
+        raise SettingError(f"listener {listener}: {keys}; without signatures (for tests) it needs {HANDLER}={UNSECURED}")
+    _check_url(str(url), listener)
+    audiences = settings["sasl.oauthbearer.expected.audience"]
+    expected = Expected(
+        audiences=audiences if isinstance(audiences, tuple) else (),
+        issuer=settings.text(settings["sasl.oauthbearer.expected.issuer"]),
+        skew_ms=1000 * _number(settings["sasl.oauthbearer.clock.skew.seconds"]),
+        user_claim=str(settings["sasl.oauthbearer.sub.claim.name"]),
+        scope_claim=str(settings["sasl.oauthbearer.scope.claim.name"]),
+    )
+    try:
+        tls = TlsSettings.of(options.get) if str(url).startswith("https:") else NO_TLS
+    except TlsError as error:
+        raise SettingError(f"listener {listener}: {URL}: {error}") from None
+    source = KeySource(
+        str(url),
+        _number(settings["sasl.oauthbearer.jwks.endpoint.refresh.ms"]) / 1000,
+        _number(settings["sasl.oauthbearer.jwks.endpoint.retry.backoff.ms"]) / 1000,
+        _number(settings["sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms"]) / 1000,
+        tls,
+    )
+    return OAuthSettings(expected, source)
+
+
+def _number(value: object) -> int:
+    assert isinstance(value, int)
+    return value
+
+
+def _check_url(url: str, listener: str) -> None:
+    try:
+        if file_of(url) is not None:
+            return
+        parts = urlsplit(url)
+        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and "@" not in parts.netloc
+    except ValueError:
+        fine = False
+    if not fine or not url.isascii() or any(sign <= " " or sign == "\x7f" for sign in url):
+        raise SettingError(f"listener {listener}: {URL} must be file:///path, https://host[:port]/path or http://host[:port]/path")
+
+
+def _unsecured(options: Mapping[str, str]) -> Expected:
+    known = {f"{OWN}PrincipalClaimName", f"{OWN}ScopeClaimName", f"{OWN}RequiredScope", f"{OWN}AllowableClockSkewMs"}
+    skew_ms = options.get(f"{OWN}AllowableClockSkewMs", "0")
+    if not (skew_ms.isascii() and skew_ms.isdigit() and len(skew_ms) < 10):
+        raise SettingError(f"{OWN}AllowableClockSkewMs must be a number of milliseconds")
+    if unknown := [name for name in options if name.startswith(OWN) and name not in known]:
+        raise SettingError(f"there is no option {unknown[0]} of a login module")
+    return Expected(
+        skew_ms=int(skew_ms),
+        user_claim=options.get(f"{OWN}PrincipalClaimName", "sub"),
+        scope_claim=options.get(f"{OWN}ScopeClaimName", "scope"),
+        scopes=tuple(options.get(f"{OWN}RequiredScope", "").split()),
+        must_be_issued=False,
+    )
