@@ -54,6 +54,8 @@ class NodePlan:
     def write(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         heading = HEADING.format(path=self.properties_file)
+        self.properties_file.touch(0o600)
+        self.properties_file.chmod(0o600)  # it may hold passwords
         self.properties_file.write_text(properties.render(self.properties, heading), encoding="utf-8")
 
 
@@ -139,6 +141,8 @@ def _plan_node(
 def _secured(plan: NodePlan, security: ClusterSecurity, nodes: int, settings: Mapping[str, str]) -> NodePlan:
     listeners = {name: plan.properties[name].replace("PLAINTEXT://", f"{LISTENER}://") for name in ("listeners", "advertised.listeners")}
     changed = {**plan.properties, **listeners, **security.settings_of(plan.node_id, nodes), **settings}
+    if (bridge := changed.pop("zookeeper.bridge.port", None)) is not None:
+        changed["zookeeper.bridge.secure.port"] = bridge
     return replace(plan, properties=changed, admin=security.admin.security)
 
 

@@ -207,6 +207,9 @@ class TlsConnection:
         except RefusedByName as error:
             self._fail(str(error))
             return
+        except (ValueError, LookupError):
+            self._fail("what the certificate says cannot be read")
+            return
         self._transport.wake()
         self._decrypt()
 

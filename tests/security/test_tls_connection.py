@@ -298,6 +298,15 @@ def test_a_valid_certificate_of_nobody_ends_the_connection() -> None:
     assert (both.server.closing, bytes(both.server.inner.come)) == ("TLS: no rule matches", b"")
 
 
+def test_certificate_that_cannot_be_read_ends_its_connection_alone() -> None:
+    def established(tls: TlsConnection) -> None:
+        raise IndexError("an attribute of its name is cut off")
+
+    both = pair(established=established)
+
+    assert both.server.closing == "TLS: what the certificate says cannot be read"
+
+
 @pytest.mark.parametrize("data", [b"\x00\x00\x00\x20" + bytes(32), b"GET / HTTP/1.1\r\n\r\n", b"\x17\x03\x03\x00\x10" + bytes(16)])
 def test_what_is_no_handshake_is_refused(data: bytes) -> None:
     context = server_context(settings(SERVER.key_store), read_material(settings(SERVER.key_store), FILES), FILES)

@@ -157,6 +157,9 @@ class ClusterSecurity:
             "ssl.truststore.location": str(self.folder / "ca.pem"),
             "ssl.principal.mapping.rules": "RULE:^CN=([^,]+)$/$1/",
             "raftka.controller.node.certificates": "true",
+            "metrics.ssl.enable": "true",
+            "metrics.ssl.client.auth": "required",
+            "zookeeper.bridge.x509.super.user": f"CN={ADMIN}",
             "authorizer.class.name": AUTHORIZER,
             "super.users": ";".join(f"User:{each}" for each in supers),
         }
