@@ -215,6 +215,8 @@ class Bench:
         yield ""
         yield from security.acls(kinds, self.runs, self.seconds)
         yield ""
+        yield from security.quotas(kinds, self.runs)
+        yield ""
         yield from security.rolling(self.runs)
 
     def bridge(self) -> Iterator[str]:

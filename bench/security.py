@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +30,7 @@ from raftka.security.acls import ALLOW, LITERAL, PREFIXED, TOPIC, WRITE
 from raftka.security.scram import SHA_256, ScramClient, salted_password
 from raftka.wire.frame import decode_response_header, encode_request
 from raftka.wire.messages.acls import CREATE_ACLS
+from raftka.wire.messages.client_quotas import ALTER_CLIENT_QUOTAS
 from raftka.wire.messages.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from raftka.wire.messages.scram import ALTER_USER_SCRAM_CREDENTIALS
 from raftka.wire.schema import Api, Req, Resp
@@ -38,7 +40,9 @@ FETCH, FILLED_BY = "fetch -b 1000000 -s 1000 -k 32", "produce -b 1000000 -s 1000
 SMALL = "produce -b 1 -c 50"
 ACLS, ACLS_A_REQUEST = 10_000, 500
 LOGINS = 300
-USER, PASSWORD, ITERATIONS = "load", "load-secret", 4096
+USER, FREE, PASSWORD, ITERATIONS = "load", "free", "load-secret", 4096
+BOUNDED, STEADY = "produce -b 16384 -d 2", "produce -b 1 -r 200"
+WINDOW_S, QUOTA_S = 12.0, 10.0
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 GB = 1e9
 
@@ -60,7 +64,7 @@ class Door:
             "listener.name.secure.ssl.keystore.type": "PEM",
             "listener.name.secure.ssl.keystore.location": str(store),
             "listener.name.secure.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
-            "listener.name.secure.plain.sasl.jaas.config": f'{PLAIN} required user_{USER}="{PASSWORD}";',
+            "listener.name.secure.plain.sasl.jaas.config": f'{PLAIN} required user_{USER}="{PASSWORD}" user_{FREE}="{PASSWORD}";',
             "listener.name.secure.scram-sha-256.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required;",
             **(settings or {}),
         }
@@ -76,11 +80,11 @@ class Door:
         return replace(plan, properties=given | self.settings)
 
     @contextmanager
-    def doorman(self) -> Iterator[int]:
+    def doorman(self, user: str = USER) -> Iterator[int]:
         """The port where a load generator finds the broker."""
         command = [sys.executable, "-m", "bench.doorman", f"127.0.0.1:{self.port}"]
         command += ["--authority", str(self.authority)] if "SSL" in self.protocol else []
-        command += ["--user", USER, "--password", PASSWORD] if "SASL" in self.protocol else []
+        command += ["--user", user, "--password", PASSWORD] if "SASL" in self.protocol else []
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
             assert process.stdout is not None
@@ -278,6 +282,47 @@ def _add_acls(system: System) -> None:
         answer = call(system.addresses[0], CREATE_ACLS, row(creations=creations[at : at + ACLS_A_REQUEST]), timeout=30)
         if any(result.error_code for result in answer.results):
             raise BenchFailed(f"{system.name}: no ACLs: {answer.results[0].error_message}")
+
+
+# quotas
+
+
+def quotas(kinds: Sequence[type[Raftka | Kafka]], runs: int) -> Iterator[str]:
+    yield "| a client with a quota of 1 MB/s, and one without | MB/s of the first | p99 us of the other alone | beside the first | ratio |"
+    yield "|---|---|---|---|---|"
+    with TemporaryDirectory(prefix="raftka-bench-") as folder:
+        doors = [Door(kind, Path(folder), "SASL_PLAINTEXT") for kind in kinds]
+        with _running(doors), ThreadPoolExecutor(1) as pool:
+            for door in doors:
+                _set_quota(door.system)
+                for name in ("bounded", "free"):
+                    door.system.create_topic(name)
+                with door.doorman(USER) as bounded, door.doorman(FREE) as free:
+
+                    def other(door: Door = door, port: int = free) -> Run:
+                        return load(STEADY, [f"127.0.0.1:{port}/0"], door.system.pids, "free", QUOTA_S)
+
+                    def first(seconds: float, door: Door = door, port: int = bounded) -> Run:
+                        return load(BOUNDED, [f"127.0.0.1:{port}/0"], door.system.pids, "bounded", seconds)
+
+                    first(WINDOW_S)  # what a client that was silent may use at once
+                    alone = [other() for _ in range(runs)]
+                    first(WINDOW_S)
+                    beside, rates = [], []
+                    for _ in range(runs):
+                        future = pool.submit(first, QUOTA_S)
+                        beside.append(other())
+                        rates.append(future.result())
+                before, after = _median(alone, "p99us"), _median(beside, "p99us")
+                yield f"| {door.system.name} | **{_median(rates, 'MBps'):.3f}** | {before:,.0f} | {after:,.0f} | {after / before:.2f} |"
+
+
+def _set_quota(system: System) -> None:
+    entry = ALTER_CLIENT_QUOTAS.request.entries
+    rows = [entry(entity=[entry.entity(entity_type="user", entity_name=USER)], ops=[entry.ops(key="producer_byte_rate", value=1e6, remove=False)])]
+    (answer,) = call(system.addresses[0], ALTER_CLIENT_QUOTAS, ALTER_CLIENT_QUOTAS.request(entries=rows), timeout=15).entries
+    if answer.error_code:
+        raise BenchFailed(f"{system.name}: no quota: {answer.error_message}")
 
 
 def rolling(rounds: int) -> Iterator[str]:
