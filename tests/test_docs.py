@@ -10,6 +10,7 @@ import click
 from raftka.cli.commands import root
 from raftka.metadata.configs.broker import DIFFERENCES
 from raftka.metadata.configs.names import OURS
+from tests.mutants.catalogue import MUTANTS
 
 LOGS = {"debug", "info", "warning", "error", "_log"}
 ROOT = Path(__file__).parent.parent
@@ -81,3 +82,14 @@ def test_the_readme_calls_commands_that_exist() -> None:
         group, _, verb = command.partition(" ")
         assert group in root.commands
         assert not verb or verb in root.commands[group].commands  # type: ignore[attr-defined]
+
+
+def test_attacks_are_shown_by_tests_and_planted_bugs_that_exist() -> None:
+    text = (ROOT / "docs" / "security.md").read_text()
+    cited = set(re.findall(r"`(test_[a-z0-9_]+)`", text))
+    written = {name for path in (ROOT / "tests").rglob("test_*.py") for name in re.findall(r"def (test_[a-z0-9_]+)\(", path.read_text())}
+    planted = set(re.findall(r"mutant `([a-z0-9_]+)`", text))
+
+    assert len(cited) > 10
+    assert cited - written == set()
+    assert planted - MUTANTS.keys() == set()
