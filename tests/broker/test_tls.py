@@ -9,6 +9,7 @@ from raftka.limits import LOGIN_SECONDS
 from raftka.metadata.configs.settings import NodeSettings
 from raftka.security.client_security import ClientSecurity
 from raftka.security.tls_context import TlsContexts
+from raftka.wire.messages.configs import INCREMENTAL_ALTER_CONFIGS
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.topics import CREATE_TOPICS
@@ -191,3 +192,22 @@ def test_passwords_and_keys_are_not_shown() -> None:
     assert between.uses_tls
     assert "PRIVATE" not in repr(between)
     assert "a-secret" not in repr(between)
+
+
+def test_key_store_is_changed_while_the_node_runs() -> None:
+    """By the setting of one broker with its listener's prefix, as Kafka's tools do it; a store that cannot be used leaves the one before."""
+    given = SECURE | {"ssl_keystore_key": "", "ssl_keystore_certificate_chain": "", "ssl_keystore_location": "/node.pem"}
+    files = {"/node.pem": NODE.key_store, "/new.pem": AUTHORITY.issue("new", ["n1"]).key_store, "/bad.pem": "nothing of use"}
+    with Stage(**given, files=files) as stage:
+        admin, row = tls_wire(stage), INCREMENTAL_ALTER_CONFIGS.request.resources
+
+        def point_to(path: str) -> int:
+            config = row.configs(name="listener.name.plaintext.ssl.keystore.location", config_operation=0, value=path)
+            request = INCREMENTAL_ALTER_CONFIGS.request(resources=[row(resource_type=BROKER, resource_name="1", configs=[config])])
+            return int(admin.ask(INCREMENTAL_ALTER_CONFIGS, request).responses[0].error_code)
+
+        for path, loaded in (("/new.pem", 2), ("/bad.pem", 2), ("/node.pem", 3)):
+            assert point_to(path) == 0
+            stage.world.run(stage.world.now + 12)
+            assert works(tls_wire(stage))
+            assert len([each for each in stage.events("certificate_loaded") if each["listener"] == "PLAINTEXT"]) == loaded
