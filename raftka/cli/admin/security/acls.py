@@ -1,8 +1,10 @@
 """`raftka acls ...`: ACLs, through Kafka's protocol alone, so they work against any Kafka."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from raftka.cli.admin.client import connect, sentence
+from raftka.cli.options import Option
 from raftka.cli.output import CommandFailed, command, show
 from raftka.client.blocking.client import check
 from raftka.json_values import Json
@@ -28,22 +30,45 @@ class Resource(NamedTuple):
     name: str
 
 
-def _resource(
-    topic: str | None, group: str | None, transactional_id: str | None, cluster: bool, delegation_token: str | None, user: str | None
-) -> Resource | None:
-    """Raises CommandFailed when several are named."""
-    named = [
-        (acls.TOPIC, topic),
-        (acls.GROUP, group),
-        (acls.TRANSACTIONAL_ID, transactional_id),
-        (acls.CLUSTER, acls.CLUSTER_NAME if cluster else None),
-        (acls.DELEGATION_TOKEN, delegation_token),
-        (acls.USER, user),
-    ]
-    given = [Resource(kind, name) for kind, name in named if name is not None]
-    if len(given) > 1:
-        raise CommandFailed("name one of --topic, --group, --transactional-id, --cluster, --delegation-token and --user")
-    return given[0] if given else None
+@dataclass(frozen=True, slots=True)
+class AclOptions:
+    """What a command line says of ACLs."""
+
+    topic: str | None
+    group: str | None
+    transactional_id: str | None
+    cluster: bool
+    delegation_token: str | None
+    user: str | None
+    prefixed: bool
+    principal: str | None
+    host: str | None
+    operations: tuple[str, ...]
+    deny: bool
+
+    @property
+    def resource(self) -> Resource | None:
+        """Raises CommandFailed when several are named."""
+        named = [
+            (acls.TOPIC, self.topic),
+            (acls.GROUP, self.group),
+            (acls.TRANSACTIONAL_ID, self.transactional_id),
+            (acls.CLUSTER, acls.CLUSTER_NAME if self.cluster else None),
+            (acls.DELEGATION_TOKEN, self.delegation_token),
+            (acls.USER, self.user),
+        ]
+        given = [Resource(kind, name) for kind, name in named if name is not None]
+        if len(given) > 1:
+            raise CommandFailed("name one of --topic, --group, --transactional-id, --cluster, --delegation-token and --user")
+        return given[0] if given else None
+
+    def filters(self) -> list[AclFilter]:
+        """One for each operation."""
+        pattern = acls.PREFIXED if self.prefixed else acls.ANY
+        kind, name = self.resource or (acls.ANY, None)
+        numbers = [OPERATION_NAMES.index(each.lower()) + FIRST_OPERATION for each in self.operations] or [acls.ANY]
+        permission = acls.DENY if self.deny else acls.ANY
+        return [AclFilter(kind, name, pattern, self.principal, self.host, number, permission) for number in numbers]
 
 
 def _shown(acl: Acl) -> dict[str, Json]:
@@ -60,37 +85,12 @@ def _shown(acl: Acl) -> dict[str, Json]:
     }
 
 
-def _filters(
-    resource: Resource | None, *, prefixed: bool, principal: str | None, host: str | None, operations: tuple[str, ...], deny: bool
-) -> list[AclFilter]:
-    """One for each operation."""
-    pattern = acls.PREFIXED if prefixed else acls.ANY
-    kind, name = resource or (acls.ANY, None)
-    numbers = [OPERATION_NAMES.index(each.lower()) + FIRST_OPERATION for each in operations] or [acls.ANY]
-    permission = acls.DENY if deny else acls.ANY
-    return [AclFilter(kind, name, pattern, principal, host, number, permission) for number in numbers]
-
-
 @command
-def list_all(
-    topic: str | None,
-    group: str | None,
-    transactional_id: str | None,
-    cluster: bool,
-    delegation_token: str | None,
-    user: str | None,
-    prefixed: bool,
-    principal: str | None,
-    host: str | None,
-    operations: tuple[str, ...],
-    deny: bool,
-    bootstrap_server: str,
-    output: str,
-) -> None:
-    resource = _resource(topic, group, transactional_id, cluster, delegation_token, user)
+def list_all(bootstrap_server: str, output: str, **options: Option) -> None:
+    asked = AclOptions(**options)
     found: dict[Acl, None] = {}
     with connect(bootstrap_server) as client:
-        for each in _filters(resource, prefixed=prefixed, principal=principal, host=host, operations=operations, deny=deny):
+        for each in asked.filters():
             row = DESCRIBE_ACLS.request(
                 resource_type_filter=each.resource_type,
                 resource_name_filter=each.name,
@@ -109,61 +109,36 @@ def list_all(
 
 
 @command
-def create(
-    topic: str | None,
-    group: str | None,
-    transactional_id: str | None,
-    cluster: bool,
-    delegation_token: str | None,
-    user: str | None,
-    prefixed: bool,
-    principal: str | None,
-    host: str | None,
-    operations: tuple[str, ...],
-    deny: bool,
-    bootstrap_server: str,
-    output: str,
-) -> None:
-    resource = _resource(topic, group, transactional_id, cluster, delegation_token, user)
-    if resource is None or principal is None or not operations:
+def create(bootstrap_server: str, output: str, **options: Option) -> None:
+    asked = AclOptions(**options)
+    resource = asked.resource
+    if resource is None or asked.principal is None or not asked.operations:
         raise CommandFailed("name a resource (--topic, --group, --transactional-id or --cluster), a --principal and an --operation")
     row = CREATE_ACLS.request.creations
     creations = [
         row(
             resource_type=resource.resource_type,
             resource_name=resource.name,
-            resource_pattern_type=acls.PREFIXED if prefixed else acls.LITERAL,
-            principal=principal,
-            host=host or acls.WILDCARD,
+            resource_pattern_type=acls.PREFIXED if asked.prefixed else acls.LITERAL,
+            principal=asked.principal,
+            host=asked.host or acls.WILDCARD,
             operation=OPERATION_NAMES.index(each.lower()) + FIRST_OPERATION,
-            permission_type=acls.DENY if deny else acls.ALLOW,
+            permission_type=acls.DENY if asked.deny else acls.ALLOW,
         )
-        for each in operations
+        for each in asked.operations
     ]
     with connect(bootstrap_server) as client:
         results = client.ask(CREATE_ACLS, CREATE_ACLS.request(creations=creations)).results
-    if refused := [sentence(name, each.error_code, each.error_message) for name, each in zip(operations, results, strict=True) if each.error_code]:
+    if refused := [
+        sentence(name, each.error_code, each.error_message) for name, each in zip(asked.operations, results, strict=True) if each.error_code
+    ]:
         raise CommandFailed("; ".join(refused))
 
 
 @command
-def delete(
-    topic: str | None,
-    group: str | None,
-    transactional_id: str | None,
-    cluster: bool,
-    delegation_token: str | None,
-    user: str | None,
-    prefixed: bool,
-    principal: str | None,
-    host: str | None,
-    operations: tuple[str, ...],
-    deny: bool,
-    bootstrap_server: str,
-    output: str,
-) -> None:
-    resource = _resource(topic, group, transactional_id, cluster, delegation_token, user)
-    if resource is None and principal is None:
+def delete(bootstrap_server: str, output: str, **options: Option) -> None:
+    asked = AclOptions(**options)
+    if asked.resource is None and asked.principal is None:
         raise CommandFailed("name a resource or a --principal: this would delete every ACL")
     row = DELETE_ACLS.request.filters
     filters = [
@@ -176,7 +151,7 @@ def delete(
             operation=each.operation,
             permission_type=each.permission,
         )
-        for each in _filters(resource, prefixed=prefixed, principal=principal, host=host, operations=operations, deny=deny)
+        for each in asked.filters()
     ]
     gone: dict[Acl, None] = {}
     with connect(bootstrap_server) as client:
