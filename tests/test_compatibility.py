@@ -9,6 +9,8 @@ from raftka.broker.network.dispatch import HANDLERS
 from raftka.metadata.configs.broker import BROKER_SETTINGS
 from tests.broker import test_odd_batches as odd_batches
 from tests.broker.test_golden import BY_NUMBER, DIFFERENT, NOT_YET
+from tests.broker.test_golden_logins import DIFFERENT as DIFFERENT_LOGINS
+from tests.broker.test_golden_rights import DIFFERENT as DIFFERENT_RIGHTS
 from tests.broker.test_golden_transactions import DIFFERENT as DIFFERENT_TRANSACTIONS
 from tests.test_docs import rows
 
@@ -49,6 +51,9 @@ def test_every_difference_stands_there_with_its_reason() -> None:
     assert {row[1]: tuple(numbers(row[0])) for row in not_yet[1:]} == NOT_YET
     transactions = rows("## Recorded transactions", TEXT)
     assert [(tuple(numbers(row[0])), row[1]) for row in transactions if row[0].isdigit()] == [(n, why) for n, _, why in DIFFERENT_TRANSACTIONS]
+    security = rows("## Recorded security", TEXT)
+    told = [(tuple(numbers(row[0])), row[1]) for row in security if row[0][:1].isdigit()]
+    assert told == [(n, why) for n, _, why in [*DIFFERENT_LOGINS, *DIFFERENT_RIGHTS]]
 
 
 def test_every_kind_of_batch_that_is_answered_otherwise_stands_there() -> None:

@@ -105,7 +105,7 @@ def fault_of_acl(acl: Acl) -> str | None:
     if acl.permission not in (DENY, ALLOW):
         return f"Invalid permission type {acl.permission}"
     if not acl.name:
-        return "Resource name should not be empty"
+        return "Invalid empty resource name"
     if acl.resource_type == CLUSTER and acl.name != CLUSTER_NAME:
         return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
     if ":" not in acl.principal:

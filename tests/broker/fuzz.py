@@ -3,6 +3,9 @@
 Each API has a node to itself. After every frame the same connection must be served or closed; an answer must be one of its version, to the
 last byte; the node's log must tell of no mistake of ours; memory must stay within GROWTH_BYTES; and a neighbour who writes and reads back must find
 what it wrote. How long the neighbour waits is printed, not judged. The exit code is 1 when something was found.
+
+`--secured`: to simulated nodes with logins and ACLs, before the login and as a user without rights (secured_fuzz.py). `--tls 100000`: attacks on TLS
+records (tls_fuzz.py).
 """
 
 import argparse
@@ -27,25 +30,26 @@ from raftka.broker.network.dispatch import HANDLERS
 from raftka.cluster.plan import plan_cluster
 from raftka.cluster.ports import HeldPorts
 from raftka.cluster.processes import ClusterFailed, Processes, end_with_parent
-from raftka.wire.errors import Code, ProtocolError
-from raftka.wire.frame import decode_response_header
-from raftka.wire.messages.api_versions import API_VERSIONS
+from raftka.wire.errors import Code
 from raftka.wire.messages.fetch import FETCH, PartitionData
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.produce import PRODUCE, PartitionProduceResponse
 from raftka.wire.messages.topics import CREATE_TOPICS, DELETE_TOPICS
 from raftka.wire.schema import AnyApi
+from tests.broker import secured_fuzz
 from tests.broker.fuzz_frames import TOPICS, Frames
+from tests.broker.judging import END, judged
 from tests.broker.requests import batch, fetch, fetched, produce, produced
 from tests.broker.talk import Address, Line
+from tests.security import tls_fuzz
 
 GROWTH_BYTES = 100 << 20
 AT_ONCE = 8  # frames
 TIDY_EVERY = 1000  # frames
+SECURED_AT_ONCE = 1000  # frames
 WARM = 2000  # frames, before memory is compared
 GUARD_S = 3600.0  # a machine that does other things meanwhile is no node that hangs
 QUIET_S, PAUSE_S = 2.0, 0.004
-END = pack(">ihhihhb", 13, 10, 1, 0x7A7A7A7A, -1, 0, 7)  # a coordinator of no known type: the refusal says that the frame before is done with
 NEIGHBOUR = "neighbour"
 KEPT = {"retention.ms": "-1"}  # the neighbour's records are of 2023
 AGAIN, AGAIN_S = (Code.LEADER_NOT_AVAILABLE, Code.NOT_LEADER_OR_FOLLOWER), 20.0  # clients ask again: a broker that is unregistered comes back
@@ -175,25 +179,6 @@ class Stranger:
         return [*came, None]
 
 
-def judged(api: AnyApi, frame: bytes, answers: list[bytes]) -> str | None:
-    """What is wrong with them."""
-    version = int.from_bytes(frame[2:4], signed=True)
-    known = version in api.versions
-    if not answers:
-        return None if api is PRODUCE else "no answer"  # acks=0 has none
-    if len(answers) > 1 or answers[0][:4] != frame[4:8]:
-        return "another answer"
-    if not known and api is not API_VERSIONS:
-        return "an answer to a version that is not served"
-    view = memoryview(answers[0])
-    version = version if known else 0
-    try:
-        _, end = api.decode_response(version, view, decode_response_header(view, api, version)[1])
-    except ProtocolError as error:
-        return f"an answer that is none, {error}"
-    return None if end == len(view) else "bytes behind the answer"
-
-
 def attack(api_key: int, frames: int, seed: int) -> Report:
     api = HANDLERS[api_key].api
     report = Report(api.name)
@@ -201,6 +186,21 @@ def attack(api_key: int, frames: int, seed: int) -> Report:
         _attack(api, frames, seed, report)
     except ClusterFailed as error:
         report.found.append(str(error))
+    return report
+
+
+def attack_secured(api_key: int, frames: int, seed: int) -> Report:
+    report = Report(HANDLERS[api_key].api.name)
+    began = time.monotonic()
+    while report.frames < frames and not report.found:  # a node for each part, so that its topics and its log stay small
+        count = min(SECURED_AT_ONCE, frames - report.frames)
+        try:
+            secured_fuzz.strangers(HANDLERS[api_key].api, count, seed + report.frames)
+            secured_fuzz.users(HANDLERS[api_key].api, count, seed + report.frames)
+        except AssertionError as error:
+            report.found.append(str(error)[:3000])
+        report.frames += count
+    report.seconds = time.monotonic() - began
     return report
 
 
@@ -313,11 +313,16 @@ def main() -> int:
     parser.add_argument("--keys", default="all", help="API keys, with commas between them")
     parser.add_argument("--jobs", type=int, default=1, help="APIs at a time")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--secured", action="store_true", help="simulated nodes with logins and ACLs")
+    parser.add_argument("--tls", type=int, default=0, help="attacks on TLS records instead")
     given = parser.parse_args()
+    if given.tls:
+        print(dict(tls_fuzz.attack(given.tls, given.seed)))
+        return 0
     keys = sorted(HANDLERS) if given.keys == "all" else [int(key) for key in given.keys.split(",")]
     found = 0
     with ProcessPoolExecutor(given.jobs, get_context("spawn"), end_with_parent) as pool:
-        for report in pool.map(attack, keys, [given.frames] * len(keys), [given.seed] * len(keys)):
+        for report in pool.map(attack_secured if given.secured else attack, keys, [given.frames] * len(keys), [given.seed] * len(keys)):
             print(report, flush=True)
             found += len(report.found)
     return int(found > 0)

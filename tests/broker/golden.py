@@ -25,6 +25,7 @@ OWN = re.compile(  # of that run: lengths of the metadata log, its disk
 )
 MEMBER = re.compile(r".+-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[\w-]{22}")  # of classic groups, of others
 IDENTITY = ("name", "topic", "group_id", "api_key", "partition_index", "index", "partition", "topic_id", "transactional_id", "producer_id")
+OF_ACL = ("resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission_type")
 
 Differences = dict[str, tuple[Any, Any]]  # field -> (recorded, ours)
 
@@ -37,10 +38,12 @@ class Exchange(NamedTuple):
     request: str | None  # None: 1.1 MB in one batch
     outcome: str
     response: str | None
+    principal: str | None = None  # whoever had logged in on that connection
+    closes: bool = False  # the connection ended after the answer
 
     @property
     def name(self) -> str:
-        return f"{self.n}-{HANDLERS[self.key].api.name}-v{self.version}"
+        return f"{self.n}-{HANDLERS[self.key].api.name if self.key >= 0 else 'bytes'}-v{self.version}"
 
     @property
     def answer(self) -> Any:
@@ -113,6 +116,8 @@ class Replay:
         if isinstance(recorded, Row) and isinstance(ours, Row):
             yield from self._row(path, recorded, ours)
         elif isinstance(recorded, list | tuple) and isinstance(ours, list | tuple):
+            if name == "mechanisms":  # in no order
+                recorded, ours = sorted(recorded), sorted(ours)
             yield from self._array(path, name, recorded, ours)
         elif not self.same(path, name, recorded, ours):
             yield path, (recorded, ours)
@@ -136,7 +141,7 @@ class Replay:
             return bool(self.content(recorded) == self.content(ours))
         if OWN.fullmatch(path):
             return type(recorded) is type(ours)
-        return bool(recorded == ours or (isinstance(recorded, str | int) and SAME.get(recorded) == ours))
+        return bool(recorded == ours or (isinstance(recorded, str | int) and SAME.get(recorded, recorded) == ours))
 
     def content(self, records: memoryview) -> Any:
         """Bytes, or what is in them where they are compressed: there are many ways to compress."""
@@ -150,6 +155,10 @@ def _identity(position: int, row: Any, ids: dict[bytes, bytes]) -> Any:
     """What tells one element of an array from another; its position if nothing does."""
     if hasattr(row, "resource_name") and len(row.__slots__) == 2:
         return row.resource_type, row.resource_name
+    if hasattr(row, "user"):
+        return row.user
+    if hasattr(row, "permission_type") or hasattr(row, "pattern_type"):
+        return tuple(getattr(row, name, None) for name in OF_ACL)
     if hasattr(row, "member_epoch"):
         return ids.get(row.member_id.encode(), row.member_id.encode())
     if isinstance(row, Row):

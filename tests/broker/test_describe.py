@@ -147,5 +147,5 @@ def test_partitions_of_which_nobody_can_tell(stage: Stage) -> None:
         (Code.UNKNOWN_TOPIC_OR_PARTITION, None),
         (Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."),
         (Code.INVALID_TOPIC_EXCEPTION, wrong),
-        (Code.TOPIC_AUTHORIZATION_FAILED, None),
+        (Code.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed."),
     ]

@@ -19,8 +19,9 @@ from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.schema import AnyApi
 from tests.broker import fuzz_frames
 from tests.broker.conftest import Lower
-from tests.broker.fuzz import END, NEIGHBOUR, Came, judged
+from tests.broker.fuzz import NEIGHBOUR, Came
 from tests.broker.fuzz_frames import Frames, harmless
+from tests.broker.judging import END, judged
 from tests.broker.requests import batch, fetch, fetched, produce, produced
 from tests.broker.stage import Stage, Wire
 

@@ -1,5 +1,6 @@
 """Planted in what clients are allowed to do: how ACLs are matched, and when a change of them counts."""
 
+from dataclasses import replace
 from typing import Any
 
 from raftka.broker.network.access.acl_authorizer import AclAuthorizer
@@ -37,6 +38,19 @@ def change_of_acls_counts_for_new_connections_alone(on_image: Any) -> Any:
     def bug(self: AclAuthorizer, image: MetadataImage, delta: Delta) -> bool:
         changed: bool = on_image(self, image, delta)
         self._epoch = 0
+        return changed
+
+    return bug
+
+
+@mutant(AclAuthorizer, "on_image")
+def node_that_comes_back_forgets_what_was_revoked(on_image: Any) -> Any:
+    """A node that reads the metadata again skips ACLs that were removed: it allows what was revoked while it was away."""
+
+    def bug(self: AclAuthorizer, image: MetadataImage, delta: Delta) -> bool:
+        if not self._context.metadata.published:
+            delta = replace(delta, acls_changed=[each for each in delta.acls_changed if each in image.acls])
+        changed: bool = on_image(self, image, delta)
         return changed
 
     return bug

@@ -3,6 +3,7 @@
 from raftka.security import acls
 from raftka.wire.errors import Code
 from tests.broker.rights import WITH_ACLS, admin_of, create_acls, delete_acl, pat, topic_acl, written
+from tests.broker.sasl import log_in
 from tests.broker.stage import Stage
 from tests.mutants.directed import finds
 
@@ -32,6 +33,21 @@ def change_of_acls_counts_for_new_connections_alone() -> None:
         assert written(wire) == 0
         delete_acl(stage, topic_acl(acls.WRITE))
         assert written(wire) == Code.TOPIC_AUTHORIZATION_FAILED, "an old connection keeps what was revoked"
+
+
+@finds
+def node_that_comes_back_forgets_what_was_revoked() -> None:
+    with Stage(3, **WITH_ACLS) as stage:
+        topic_of(stage)
+        create_acls(stage, topic_acl(acls.WRITE))
+        stage.wait(lambda: all(node.image.acls for node in stage.nodes.values()))
+        stage.kill(3)
+        delete_acl(stage, topic_acl(acls.WRITE))
+        node = stage.start(3)
+        stage.wait(node.ready.is_set)
+        wire = Stage.wire(stage, 3)
+        assert log_in(wire, "PLAIN", "pat", "pat-secret").error_code == 0
+        assert written(wire) == Code.TOPIC_AUTHORIZATION_FAILED, "a node that was away allows what was revoked meanwhile"
 
 
 def topic_of(stage: Stage) -> None:

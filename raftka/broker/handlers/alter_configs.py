@@ -8,7 +8,7 @@ from typing import Any
 
 from raftka.broker.handlers.log_levels import set_levels
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.access.authorizer import GROUP, THE_CLUSTER, TOPIC, Resource
+from raftka.broker.network.access.authorizer import GROUP, REFUSED, THE_CLUSTER, TOPIC, Resource
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request
@@ -122,7 +122,7 @@ def check_allowed(request: Request[Row], operation: str, kind: int, name: str) -
     resources: dict[int, Resource] = {image.TOPIC: (TOPIC, name), image.GROUP: (GROUP, name)}
     resource = resources.get(kind, THE_CLUSTER)
     if not request.may(operation, resource):
-        raise KafkaError(DENIED.get(resource[0], Code.CLUSTER_AUTHORIZATION_FAILED))
+        raise KafkaError(DENIED.get(resource[0], Code.CLUSTER_AUTHORIZATION_FAILED), REFUSED[resource[0]])
 
 
 def _check_own(services: Services, kind: int, name: str) -> None:

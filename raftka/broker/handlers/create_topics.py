@@ -81,7 +81,7 @@ def _commands(
             continue  # it was named before
         try:
             if not everything and not request.may("CREATE", (TOPIC, topic.name)):
-                raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
+                raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
             if count > 1:
                 raise KafkaError(Code.INVALID_REQUEST, "Duplicate topic name.")
             check_limit(PARTITIONS_OF_REQUEST, asked, "Excessively large number of partitions per request.")
@@ -89,7 +89,7 @@ def _commands(
         except KafkaError as error:
             for limit in limit_of(error):
                 services.context.metrics.hit(limit)
-            rows.add(_not_created(request, topic.name, error))
+            rows.add(_not_created(topic.name, error))
             continue
         more = _partitions_asked(services, topic)
         if command and (len(command) == TOPICS_OF_COMMAND or partitions + more > PARTITIONS_OF_COMMAND):
@@ -136,9 +136,8 @@ async def _defaults(services: Services) -> Static:
     return OfController(told.node_id, dict(told.given)) if told.node_id != services.context.node_id else services.metadata.settings
 
 
-def _not_created(request: Request[CreateTopicsRequest], name: str, error: KafkaError) -> CreatableTopicResult:
-    hidden = error.code is Code.TOPIC_AUTHORIZATION_FAILED
-    return response.topics(name=name, error_code=int(error.code), error_message=error.message, configs=None if hidden else [])
+def _not_created(name: str, error: KafkaError) -> CreatableTopicResult:
+    return response.topics(name=name, error_code=int(error.code), error_message=error.message, configs=[])
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:
@@ -156,7 +155,7 @@ def _row(request: Request[CreateTopicsRequest], topic: CreatedTopic, overrides: 
         return response.topics(name=topic.name, topic_id=ZERO_UUID, error_code=topic.error, error_message=topic.message, configs=[])
     if not request.may("DESCRIBE_CONFIGS", (TOPIC, topic.name)):
         hidden = int(Code.TOPIC_AUTHORIZATION_FAILED)
-        return response.topics(name=topic.name, topic_id=topic.topic_id, topic_config_error_code=hidden, configs=None)
+        return response.topics(name=topic.name, topic_id=topic.topic_id, topic_config_error_code=hidden, configs=[])
     given = {name: value for name, value in overrides.items() if value is not None}
     configs = [
         response.topics.configs(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.access.authorizer import THE_CLUSTER, TOPIC
+from raftka.broker.network.access.authorizer import REFUSED, THE_CLUSTER, TOPIC
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.quotas.mutations import Mutations
@@ -21,6 +21,7 @@ from raftka.wire.schema import ZERO_UUID
 
 response = DELETE_TOPICS.response
 STRICT = 5  # from this version on a client knows THROTTLING_QUOTA_EXCEEDED
+ABSENT = "This server does not host this topic-partition."  # Kafka's words
 TOPICS_OF_COMMAND = 100  # more are several commands: the controller decides on a command in one go
 
 
@@ -79,7 +80,7 @@ def _commands(
     for doomed, count in times.items():
         name = _name(services, doomed)
         if name is not None and not request.may("DELETE", THE_CLUSTER) and not request.may("DELETE", (TOPIC, name)):
-            rows.add(_denied(doomed))
+            rows.add(_denied(request, services, doomed, name))
         else:
             by_topic.setdefault(name or doomed, []).extend([doomed] * min(count, 2))
         yield
@@ -106,9 +107,14 @@ def _name(services: Services, topic: DoomedTopic) -> str | None:
     return topic.name or (known.name if known is not None else None)
 
 
-def _denied(topic: DoomedTopic) -> DeletableTopicResult:
-    """A name that may not be seen is not told apart from one that is not there."""
-    return response.responses(name=topic.name, topic_id=topic.topic_id or ZERO_UUID, error_code=int(Code.TOPIC_AUTHORIZATION_FAILED))
+def _denied(request: Request[DeleteTopicsRequest], services: Services, topic: DoomedTopic, name: str) -> DeletableTopicResult:
+    """A client that may not DESCRIBE the name is told neither the name of an id nor whether the name is there."""
+    code, text, told = Code.TOPIC_AUTHORIZATION_FAILED, REFUSED[TOPIC], topic.name
+    if request.may("DESCRIBE", (TOPIC, name)):
+        told = name
+        if topic.topic_id is None and services.metadata.image.topic_named(name) is None:
+            code, text = Code.UNKNOWN_TOPIC_OR_PARTITION, ABSENT
+    return response.responses(name=told, topic_id=topic.topic_id or ZERO_UUID, error_code=int(code), error_message=text)
 
 
 def _refused(request: Request[DeleteTopicsRequest], code: Code, message: str | None) -> Steps[DeleteTopicsResponse]:

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from raftka.broker.handlers.by_topic import rows_by_topic
-from raftka.broker.handlers.finding import check
 from raftka.broker.handlers.services import Services
+from raftka.broker.network.access.authorizer import REFUSED, TOPIC
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request
@@ -51,8 +51,9 @@ def describe_producers(request: Request[DescribeProducersRequest], services: Ser
 def _partition(request: Request[DescribeProducersRequest], services: Services, topic: str, index: int) -> Steps[PartitionResponse]:
     row = partition_row(partition_index=index, error_code=0)
     try:
-        check(request, "READ", topic)
         check_topic_name(topic)
+        if not request.may("READ", (TOPIC, topic)):
+            raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED, REFUSED[TOPIC])
         if services.metadata.image.topic_named(topic) is None:
             raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, ABSENT)
         producers = services.replicas.find(topic, index).log.producers.producers

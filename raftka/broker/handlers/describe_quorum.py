@@ -2,7 +2,7 @@
 
 from raftka.broker.handlers.by_topic import rows_by_topic
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.access.authorizer import THE_CLUSTER
+from raftka.broker.network.access.authorizer import CLUSTER, REFUSED, THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request
@@ -27,7 +27,7 @@ partition = response.topics.partitions
 @handles(DESCRIBE_QUORUM)
 async def describe_quorum(request: Request[DescribeQuorumRequest], services: Services) -> DescribeQuorumResponse:
     if not request.may("DESCRIBE", THE_CLUSTER):
-        return response(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED))
+        return response(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED), error_message=REFUSED[CLUSTER])
     topics = request.body.topics
     if len(topics) != 1 or topics[0].topic_name != CLUSTER_METADATA or [each.partition_index for each in topics[0].partitions[:2]] != [0]:
         return await request.finish(_nothing_here(request))

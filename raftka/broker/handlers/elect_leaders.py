@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from raftka.broker.handlers.by_topic import partition_commands
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.access.authorizer import THE_CLUSTER
+from raftka.broker.network.access.authorizer import CLUSTER, REFUSED, THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request
@@ -20,7 +20,7 @@ async def elect_leaders(request: Request[ElectLeadersRequest], services: Service
     """A request for very many partitions is several commands, each of which is committed as a whole."""
     body = request.body
     if not request.may("ALTER", THE_CLUSTER):
-        raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED)
+        return await request.finish(_refused(request, Code.CLUSTER_AUTHORIZATION_FAILED, REFUSED[CLUSTER]))
     results: dict[str, list[PartitionResult]] = {}
     asked = body.topic_partitions
     for topics in await request.finish(partition_commands(_every(services) if asked is None else ((t.topic, t.partitions) for t in asked))):

@@ -1,7 +1,7 @@
 """FindCoordinator: v0-6; the broker that looks after a group or a transactional id, whose topic the first question creates."""
 
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.access.authorizer import CLUSTER, GROUP, THE_CLUSTER, TRANSACTIONAL_ID
+from raftka.broker.network.access.authorizer import CLUSTER, GROUP, REFUSED, THE_CLUSTER, TRANSACTIONAL_ID
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Delayed, Request
@@ -65,7 +65,7 @@ def _endpoint(request: Request[FindCoordinatorRequest], services: Services, key:
         raise KafkaError(Code.INVALID_REQUEST, f"no coordinator of type {kind}")
     operation, resource, refusal = KEY_TYPES[kind]
     if not request.may(operation, (resource, key) if resource != CLUSTER else THE_CLUSTER):
-        raise KafkaError(refusal)
+        raise KafkaError(refusal, REFUSED[resource] if request.version < 4 or resource == CLUSTER else "")
     if kind == OF_SHARE_PARTITION:
         raise KafkaError(Code.INVALID_REQUEST, "")
     service = services.groups if kind == OF_GROUP else services.transactions

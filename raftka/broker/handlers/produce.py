@@ -13,7 +13,7 @@ from raftka.broker.fastpath.produce import ZSTD, remember
 from raftka.broker.handlers.finding import find
 from raftka.broker.handlers.metadata import INTERNAL_TOPICS
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.access.authorizer import TRANSACTIONAL_ID
+from raftka.broker.network.access.authorizer import THE_CLUSTER, TRANSACTIONAL_ID
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Delayed, Request
@@ -282,7 +282,8 @@ class _Produce:
         except KafkaError:
             one_batch(records)  # what is no batch is told before anything else
             raise
-        if len(self.topics) == 1 and len(topic.partition_data) == 1 and request.meter is None:
+        alone = len(self.topics) == 1 and len(topic.partition_data) == 1
+        if alone and request.meter is None and partition.topic not in INTERNAL_TOPICS:
             remember(request, partition, self.services.context)
         row = response.responses.partition_responses(
             index=asked.index, error_code=0, base_offset=base, log_append_time_ms=time_ms, log_start_offset=partition.log.start_offset
@@ -295,8 +296,8 @@ class _Produce:
             raise KafkaError(Code.UNSUPPORTED_COMPRESSION_TYPE)
         if request.body.acks not in (-1, 0, 1):
             raise KafkaError(Code.INVALID_REQUIRED_ACKS)
-        if partition.topic in INTERNAL_TOPICS and request.session.client_id != ADMIN_CLIENT:
-            raise KafkaError(Code.INVALID_TOPIC_EXCEPTION)
+        if partition.topic in INTERNAL_TOPICS and not (request.session.client_id == ADMIN_CLIENT and request.may("CLUSTER_ACTION", THE_CLUSTER)):
+            raise KafkaError(Code.INVALID_TOPIC_EXCEPTION)  # a client may call itself as it likes
 
     def _error(self, topic: TopicProduceData, asked: PartitionProduceData, error: KafkaError) -> PartitionProduceResponse:
         rows = response.responses.partition_responses

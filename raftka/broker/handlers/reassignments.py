@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from raftka.broker.handlers.by_topic import PARTITIONS_OF_COMMAND, partition_commands
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.access.authorizer import THE_CLUSTER
+from raftka.broker.network.access.authorizer import CLUSTER, REFUSED, THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request
@@ -39,7 +39,7 @@ async def alter_partition_reassignments(
     """A request for very many partitions is several commands, each of which is committed as a whole."""
     body = request.body
     if not request.may("ALTER", THE_CLUSTER):
-        return altered(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED))
+        return altered(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED), error_message=REFUSED[CLUSTER])
     results: dict[str, list[PartitionResult]] = {}
     for topics in await request.finish(_commands(request)):
         try:
@@ -90,7 +90,7 @@ async def list_partition_reassignments(request: Request[ListPartitionReassignmen
     """By the controller, so that who has just asked for one finds it."""
     body = request.body
     if not request.may("DESCRIBE", THE_CLUSTER):
-        return listed(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED))
+        return listed(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED), error_message=REFUSED[CLUSTER])
     ongoing: dict[str, list[OngoingPartition]] = {}
     commands: Sequence[tuple[TopicPartitions, ...] | None] = (None,)
     if body.topics is not None:

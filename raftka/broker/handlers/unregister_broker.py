@@ -1,7 +1,7 @@
 """UnregisterBroker: v0. For a broker that is gone for good; one that lives registers anew."""
 
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.access.authorizer import THE_CLUSTER
+from raftka.broker.network.access.authorizer import CLUSTER, REFUSED, THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Request
 from raftka.metadata.commands import UnregisterBroker
@@ -14,7 +14,7 @@ response = UNREGISTER_BROKER.response
 @handles(UNREGISTER_BROKER)
 async def unregister_broker(request: Request[UnregisterBrokerRequest], services: Services) -> UnregisterBrokerResponse:
     if not request.may("ALTER", THE_CLUSTER):
-        return response(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED))
+        return response(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED), error_message=REFUSED[CLUSTER])
     try:
         await services.controller.ask(UnregisterBroker(request.body.broker_id))
     except KafkaError as error:

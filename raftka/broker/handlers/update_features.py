@@ -1,7 +1,7 @@
 """UpdateFeatures: v0-2 (KIP-584). All that is asked for is done, or none of it."""
 
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.access.authorizer import THE_CLUSTER
+from raftka.broker.network.access.authorizer import CLUSTER, REFUSED, THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request
@@ -18,7 +18,7 @@ MOST_UPDATES = 100  # there are far fewer features
 async def update_features(request: Request[UpdateFeaturesRequest], services: Services) -> UpdateFeaturesResponse:
     body = request.body
     if not request.may("ALTER", THE_CLUSTER):
-        return response(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED))
+        return response(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED), error_message=REFUSED[CLUSTER])
     updates = await request.finish(_updates(request))
     try:
         await services.controller.ask(UpdateFeatures(updates, body.validate_only), body.timeout_ms / 1000)

@@ -140,7 +140,7 @@ class SaslGate:
         def answer(token: bytes, lifetime_ms: int, error: str | None) -> Parts:
             code = 0 if error is None else int(Code.SASL_AUTHENTICATION_FAILED)
             lifetime = {"session_lifetime_ms": lifetime_ms} if version else {}
-            return encode(SASL_AUTHENTICATE.response(error_code=code, error_message=error, auth_bytes=token, **lifetime))
+            return encode(SASL_AUTHENTICATE.response(error_code=code, error_message=error or "", auth_bytes=token, **lifetime))
 
         self._token(bytes(body.auth_bytes), answer)
 

@@ -20,6 +20,12 @@ CLUSTER_OPERATIONS = {
     "ALTER_CONFIGS": 11,
     "IDEMPOTENT_WRITE": 12,
 }
+REFUSED = {  # what a refusal says, in Kafka's words
+    CLUSTER: "Cluster authorization failed.",
+    TOPIC: "Topic authorization failed.",
+    GROUP: "Group authorization failed.",
+    TRANSACTIONAL_ID: "Transactional Id authorization failed.",
+}
 OPERATIONS = {CLUSTER: CLUSTER_OPERATIONS, TOPIC: TOPIC_OPERATIONS, GROUP: GROUP_OPERATIONS}
 
 
