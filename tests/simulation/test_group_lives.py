@@ -33,9 +33,9 @@ def test_groups_survive_decisions_that_take_many_turns(work: str, seed: int, mon
     begun = [0]
     run_at_once = LongWork.run
 
-    def run(self: LongWork, name: str, steps: Any, done: Any, wanted: Any = lambda: True, failed: Any = None) -> None:
+    def run(self: LongWork, name: str, steps: Any, done: Any, wanted: Any = lambda: True, failed: Any = None, spent: Any = None) -> None:
         if not name.startswith("the coordinator of "):
-            run_at_once(self, name, steps, done, wanted, failed)
+            run_at_once(self, name, steps, done, wanted, failed, spent)
             return
 
         def step() -> None:
