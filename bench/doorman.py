@@ -47,7 +47,10 @@ def door(options: argparse.Namespace) -> Callable[[asyncio.StreamReader, asyncio
     host, _, port = options.broker.rpartition(":")
     context = ssl.create_default_context(cafile=options.authority) if options.authority else None
 
+    served: set[asyncio.Task[None] | None] = set()  # asyncio itself would forget them
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        served.add(asyncio.current_task())
         there = await asyncio.open_connection(host, int(port), ssl=context, limit=PIECE_BYTES)
         if options.user:
             await log_in(*there, options.user, options.password)
@@ -60,6 +63,7 @@ def door(options: argparse.Namespace) -> Callable[[asyncio.StreamReader, asyncio
         finally:
             there[1].close()
             writer.close()
+            served.discard(asyncio.current_task())
 
     return serve
 

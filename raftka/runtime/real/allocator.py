@@ -4,7 +4,7 @@ import ctypes
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
 MAPPED_BYTES = 256 * 1024  # from here on an allocation is a mapping of its own, which goes when it is freed
-KEPT_BYTES = 256 * 1024  # of what is free at the end of the heap
+KEPT_BYTES = 512 * 1024  # of what is free at the end of the heap
 
 
 def give_memory_back() -> bool:

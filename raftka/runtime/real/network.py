@@ -23,7 +23,7 @@ ARENA_BYTES = 1024 * 1024
 READ_BYTES = 256 * 1024  # of one connection in one go, so that nobody waits long behind it
 FIRST_READ_BYTES = 64 * 1024  # of a connection whose frames are large: the rest goes straight to its own buffer
 SENDFILE_BYTES = 8 * 1024  # below, a read and one send for all is cheaper
-VECTORED_BYTES = 16 * 1024  # a first buffer of this size: those behind it are sent with it as they are, not copied into one
+VECTORED_BYTES = 16 * 1024  # a last buffer of this size: all are sent as they are, not copied into one
 BACKLOG = 512
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close sends a reset
@@ -215,7 +215,7 @@ class RealTransport:
         """The answers of a turn in one send, which nearly always takes them all; the rest, and files, are left in `_unsent`."""
         if not out:
             return
-        if len(out) > 1 and out[0].__class__ is bytes and len(out[0]) >= VECTORED_BYTES:
+        if len(out) > 1 and out[-1].__class__ is bytes and len(out[-1]) >= VECTORED_BYTES:
             self._unsent.extend(out)
             _pin(self._unsent)
             return
