@@ -4,8 +4,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
+    from raftka.cli.admin.profiles import Profile
     from raftka.metadata.records import ScramCredentialSet
 
 Option = Any  # a value from the command line: click has parsed it as the option's type
@@ -14,7 +17,8 @@ Command = Callable[..., Any]
 AS = click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How the answer is printed.")
 
 
-CLIENT_FILE, CLIENT_PROPERTIES = "raftka.client_file", "raftka.client_properties"  # in the context of a command
+# In the context of a command.
+CLIENT_PROFILE, CLIENT_FILE, CLIENT_PROPERTIES = "raftka.client_profile", "raftka.client_file", "raftka.client_properties"
 
 
 def pairs(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
@@ -42,8 +46,40 @@ def first_users(_context: click.Context, _option: click.Parameter, values: tuple
         raise click.BadParameter(str(error)) from None
 
 
-def _properties(context: click.Context, _option: click.Parameter, file: str | None) -> None:
-    context.meta[CLIENT_FILE] = file
+def _profile(context: click.Context, _option: click.Parameter, name: str | None) -> None:
+    if name is None:
+        return
+    from raftka.cli.admin.profiles import find_profile
+
+    try:
+        context.meta[CLIENT_PROFILE] = find_profile(name)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def _profile_names(_context: click.Context, _option: click.Parameter, typed: str) -> list[CompletionItem]:
+    from raftka.cli.admin.profiles import profile_names
+
+    try:
+        return [CompletionItem(name) for name in profile_names() if name.startswith(typed)]
+    except ValueError:
+        return []
+
+
+def _is_weaker(context: click.Context, option: click.Parameter) -> bool:
+    """Return whether the environment gave this option and the command line a profile."""
+    sources = ParameterSource.ENVIRONMENT, ParameterSource.COMMANDLINE
+    return (context.get_parameter_source(option.name or ""), context.get_parameter_source("profile")) == sources
+
+
+def _server(context: click.Context, option: click.Parameter, server: str) -> str:
+    profile: Profile | None = context.meta.get(CLIENT_PROFILE)
+    is_default = context.get_parameter_source(option.name or "") is ParameterSource.DEFAULT
+    return profile.server if profile is not None and profile.server and (is_default or _is_weaker(context, option)) else server
+
+
+def _properties(context: click.Context, option: click.Parameter, file: str | None) -> None:
+    context.meta[CLIENT_FILE] = None if _is_weaker(context, option) else file
 
 
 def _overrides(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> None:
@@ -71,6 +107,17 @@ def client_options(command: Command) -> Command:
         callback=_properties,
         help="Client properties in a file, as Kafka's tools take them.",
     )(command)
+    command = click.option(
+        "--profile",
+        envvar="RAFTKA_PROFILE",
+        show_envvar=True,
+        metavar="NAME",
+        is_eager=True,
+        expose_value=False,
+        callback=_profile,
+        shell_complete=_profile_names,
+        help="A section of ~/.config/raftka/profiles.toml: bootstrap_server and client properties. Other options are stronger.",
+    )(command)
     return AS(
         click.option(
             "--bootstrap-server",
@@ -79,6 +126,7 @@ def client_options(command: Command) -> Command:
             show_default=True,
             show_envvar=True,
             metavar="HOST:PORT[,...]",
+            callback=_server,
             help="Where to ask first.",
         )(command)
     )

@@ -39,21 +39,31 @@ class ClusterView:
         return self.brokers[self.of(topic)[partition].leader]
 
 
-def ask(address: Address, topics: Sequence[str] | None = None, timeout: float = TIMEOUT_SECONDS) -> ClusterView:
+def ask(address: Address, topics: Sequence[str] | None = None, timeout: float = TIMEOUT_SECONDS, security: ClientSecurity = PLAINTEXT) -> ClusterView:
     """Metadata of these topics, or of all. Raises OSError when the broker does not answer in time (seconds)."""
-    return ask_any([address], topics, timeout)
+    return ask_any([address], topics, timeout, security)
 
 
-def ask_any(addresses: Sequence[Address], topics: Sequence[str] | None = None, timeout: float = TIMEOUT_SECONDS) -> ClusterView:
+def ask_any(
+    addresses: Sequence[Address], topics: Sequence[str] | None = None, timeout: float = TIMEOUT_SECONDS, security: ClientSecurity = PLAINTEXT
+) -> ClusterView:
     """From the first that answers. Raises OSError."""
     wanted = None if topics is None else [METADATA.request.topics(name=name) for name in topics]
-    with Client(addresses, answer_s=timeout) as client:
+    with Client(addresses, answer_s=timeout, security=security) as client:
         return _view(client.ask_any(METADATA, METADATA.request(topics=wanted, allow_auto_topic_creation=False)))
 
 
-def call(address: Address, api: Api[Req, Resp], request: Req, *, timeout: float = TIMEOUT_SECONDS, version: int | None = None) -> Resp:
+def call(
+    address: Address,
+    api: Api[Req, Resp],
+    request: Req,
+    *,
+    timeout: float = TIMEOUT_SECONDS,
+    version: int | None = None,
+    security: ClientSecurity = PLAINTEXT,
+) -> Resp:
     """One request on a connection of its own, in the newest version, or the newest up to `version`. Raises OSError when no answer comes in time."""
-    connection = Connection(address, "raftka", timeout)
+    connection = Connection(address, "raftka", timeout, security)
     try:
         return connection.send(api, request, version).wait()
     finally:

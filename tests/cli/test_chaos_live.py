@@ -51,18 +51,18 @@ def test_the_verdict_is_the_exit_code(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(chaos_live, "live", live)
     record = tmp_path / "runs.jsonl"
-    arguments = ["chaos", "live", "--minutes", "0.5", "--nodes", "4", "--nemesis", "kill-all,ring", "--seed", "9", "--out", str(tmp_path)]
+    arguments = ["chaos", "live", "--secure", "--minutes", "0.5", "--nodes", "4", "--nemesis", "kill-all,ring", "--seed", "9", "--out", str(tmp_path)]
 
     done = CliRunner().invoke(root, [*arguments, "--record", str(record)])
 
     assert done.exit_code == code, done.output
     assert f"\n{said}" in done.output
     assert "not here: a compiler" in done.output
-    assert "raftka chaos live --minutes 0.5 --nodes 4 --nemesis kill-all,ring --seed 9" in done.output
-    assert (asked[0].nodes, asked[0].nemesis, asked[0].seed) == (4, ("kill-all", "ring"), 9)
+    assert "raftka chaos live --secure --minutes 0.5 --nodes 4 --nemesis kill-all,ring --seed 9" in done.output
+    assert (asked[0].nodes, asked[0].nemesis, asked[0].seed, asked[0].secure) == (4, ("kill-all", "ring"), 9, True)
     assert (tmp_path / "report.html").exists()
     line = json.loads(record.read_text())
-    assert (line["outcome"], line["acknowledged"], line["faults"], line["seed"]) == (said, 2, {"kill-all": 2}, 9)
+    assert (line["outcome"], line["acknowledged"], line["faults"], line["seed"], line["secure"]) == (said, 2, {"kill-all": 2}, 9, True)
 
     again = CliRunner().invoke(root, [*arguments, "-o", "json"])
     assert json.loads(again.output)["outcome"] == said

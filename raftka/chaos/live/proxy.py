@@ -2,7 +2,7 @@
 
 A cut is silence, as where packets are lost: nothing is reset, and whoever dies behind it is not missed. A node that does not listen is refused at its
 proxy too: the proxy's own listener closes before anybody hears of the end. Runs in a thread of its own; knows Kafka's request header, to learn
-from a follower's client id who it is.
+from a follower's client id who it is; where nodes speak TLS it asks `dialers`, which process has opened the connection.
 """
 
 import re
@@ -15,6 +15,8 @@ from types import TracebackType
 from typing import NamedTuple
 
 import trio
+
+from raftka.chaos.live.dialers import dialer
 
 HOST = "127.0.0.1"
 UNKNOWN = 0  # who says nothing of itself, as a probe does
@@ -31,7 +33,7 @@ class Route(NamedTuple):
     port: int  # that we listen on
     upstream: int  # the node's own
     target: int
-    source: int = UNKNOWN  # who dials here; UNKNOWN: many do, and the first request tells
+    source: int = UNKNOWN  # who dials here; UNKNOWN: many do, and the first request or the dialing process tells
 
 
 @dataclass(slots=True)
@@ -58,8 +60,9 @@ class Link:
 class Proxy:
     """Leaving the block ends every connection."""
 
-    def __init__(self, routes: Iterable[Route]) -> None:
-        self._routes = list(routes)
+    def __init__(self, routes: Iterable[Route], processes: Callable[[], Mapping[int, int]] | None = None) -> None:
+        """`processes`: the nodes' pids; nodes are known by them. None: they are known by what they say."""
+        self._routes, self._processes = list(routes), processes
         self._links: dict[Direction, Link] = {}
         self._thread = threading.Thread(target=lambda: trio.run(self._run), name="proxy", daemon=True)
         self._started = threading.Event()
@@ -129,7 +132,7 @@ class Proxy:
             with self._scope:
                 async with trio.open_nursery() as nursery:
                     for route in self._routes:
-                        nursery.start_soon(_Gate(route, self._link).run)
+                        nursery.start_soon(_Gate(route, self._link, self._processes).run)
                     self._token = trio.lowlevel.current_trio_token()
                     self._started.set()
         except BaseException as error:
@@ -141,8 +144,8 @@ class Proxy:
 class _Gate:
     """Listens for one route, as long as the node behind it does."""
 
-    def __init__(self, route: Route, link: Callable[[int, int], Link]) -> None:
-        self._route = route
+    def __init__(self, route: Route, link: Callable[[int, int], Link], processes: Callable[[], Mapping[int, int]] | None) -> None:
+        self._route, self._processes = route, processes
         self._link = link
         self._listener: trio.socket.SocketType | None = None
 
@@ -186,9 +189,14 @@ class _Gate:
                     await self._close_if_dead()
                     return
                 with far:
-                    await self._pump_both(near, far, self._route.source or _named(first), first)
+                    await self._pump_both(near, far, self._route.source or self._source(near, first), first)
             except OSError:
                 pass
+
+    def _source(self, near: trio.socket.SocketType, first: bytes) -> int:
+        if self._processes is None:
+            return _named(first)
+        return dialer(near.getpeername()[1], self._route.port, self._processes()) or UNKNOWN
 
     async def _pump_both(self, near: trio.socket.SocketType, far: trio.socket.SocketType, source: int, first: bytes) -> None:
         there, back = self._link(source, self._route.target), self._link(self._route.target, source)

@@ -58,11 +58,13 @@ class Options:
     module: str = "raftka.cli"  # what nodes run; a test plants its bug there
     settings: Mapping[str, str] = field(default_factory=dict)  # of the nodes
     kafka_home: str = ""  # where the jars of Java's clients are
+    secure: bool = False  # TLS everywhere, certificates on both sides, an authorizer
 
     @property
     def command(self) -> str:
         java = f" --kafka-home {self.kafka_home}" if self.kafka_home else ""
-        return f"raftka chaos live --minutes {self.minutes:g} --nodes {self.nodes} --nemesis {','.join(self.nemesis)} --seed {self.seed}{java}"
+        begin = f"raftka chaos live{' --secure' if self.secure else ''} --minutes {self.minutes:g} --nodes {self.nodes}"
+        return f"{begin} --nemesis {','.join(self.nemesis)} --seed {self.seed}{java}"
 
 
 @dataclass(slots=True)
@@ -85,7 +87,7 @@ def live(options: Options, folder: Path, say: Say = lambda line: None, commit: s
     for old in ("history.jsonl", "transactions.jsonl", "faults.jsonl", "samples.jsonl", "verdict.json", "plan.json"):
         (folder / old).unlink(missing_ok=True)
     shutil.rmtree(folder / "cluster", ignore_errors=True)  # of an earlier run: nobody knows what of it was flushed
-    with Stage(folder / "cluster", options.nodes, options.settings, options.module, network) as stage:
+    with Stage(folder / "cluster", options.nodes, options.settings, options.module, network, secure=options.secure) as stage:
         return _Round(options, folder, stage, say, commit).play()
 
 
@@ -101,6 +103,8 @@ class _Round:
         self.missing = [f"{name}: {why}" for name, why in lacking.items()]
         self.missing += [f"the client {name}: {why}" for name, why in missing(options.kafka_home).items()]
         self.clients = list(options.clients) or clients_here(options.kafka_home)
+        if options.secure and JAVA in self.clients:
+            self.missing.append("Java's copier in transactions: it knows no TLS")
         self.happened: Counter[str] = Counter()
         self.bit: Counter[str] = Counter()
         self.rounds = 0
@@ -138,6 +142,7 @@ class _Round:
     def _given(self) -> dict[str, object]:
         return {
             "servers": self.stage.bootstrap_servers,
+            "keys": self.stage.keys,
             "topic": TOPIC,
             "partitions": self.options.partitions,
             "per_s": self.options.per_s,
@@ -167,7 +172,8 @@ class _Round:
     @property
     def copying(self) -> dict[str, str]:
         """The topic of each client that copies in transactions."""
-        return {client: target(TOPIC, client) for client in self.clients if client in (*LIBRARIES, JAVA)}
+        able = LIBRARIES if self.options.secure else (*LIBRARIES, JAVA)
+        return {client: target(TOPIC, client) for client in self.clients if client in able}
 
     @property
     def topics(self) -> list[str]:

@@ -53,7 +53,7 @@ class Sampler(threading.Thread):
 
     def _view(self, node_id: int) -> ClusterView | None:
         try:
-            return ask(self._stage.address(node_id), [self._topic], ASK_S)
+            return ask(self._stage.address(node_id), [self._topic], ASK_S, self._stage.admin)
         except FAILURES:
             return None
 
@@ -62,8 +62,9 @@ class Sampler(threading.Thread):
         request = LIST_OFFSETS.request
         for leader in sorted({each.leader for each in view.partitions} & view.brokers.keys()):
             asked = [request.topics.partitions(partition_index=p.partition, timestamp=LATEST) for p in view.of(self._topic) if p.leader == leader]
+            ends = request(topics=[request.topics(name=self._topic, partitions=asked)])
             try:
-                row = call(view.brokers[leader], LIST_OFFSETS, request(topics=[request.topics(name=self._topic, partitions=asked)]), timeout=ASK_S)
+                row = call(view.brokers[leader], LIST_OFFSETS, ends, timeout=ASK_S, security=self._stage.admin)
             except FAILURES:
                 continue
             found.update({key(self._topic, p.partition_index): p.offset for p in row.topics[0].partitions if not p.error_code})

@@ -17,6 +17,8 @@ from raftka.chaos.live.shim import Shim, compile_shim
 from raftka.cluster.ask import ClusterView, ask_any, call
 from raftka.cluster.ports import HeldPorts
 from raftka.cluster.processes import ClusterFailed, NodeProcess, Processes, how
+from raftka.cluster.secured.keys import ClusterSecurity
+from raftka.security.client_security import PLAINTEXT
 from raftka.wire.schema import Api, Req, Resp
 
 PAUSE_S = 0.05
@@ -35,14 +37,19 @@ class Stage:
         settings: Mapping[str, str] | None = None,
         module: str = "raftka.cli",
         network: OwnNetwork | None = None,
+        *,
+        secure: bool = False,
     ) -> None:
         self._resources = ExitStack()
         self.network = network or OwnNetwork()
         folder.mkdir(parents=True, exist_ok=True)
         library, self.no_shim = compile_shim(folder)
         held = self._resources.enter_context(HeldPorts(ports_needed(nodes)))
-        made = plan(folder / "nodes", nodes, held.numbers, settings or {})
-        self.proxy = Proxy(made.routes)
+        security = ClusterSecurity(folder / "security") if secure else None
+        self.keys = str(security.folder) if security is not None else ""  # where clients find the administrator's
+        self.admin = security.admin.security if security is not None else PLAINTEXT  # how the harness itself comes in
+        made = plan(folder / "nodes", nodes, held.numbers, settings or {}, security)
+        self.proxy = Proxy(made.routes, self._pids if secure else None)
         self.voters, self.spare = made.voters, made.spare
         self.members = tuple(range(1, nodes + 1))  # always there, unless a fault says otherwise
         self.processes = Processes(made.nodes)
@@ -100,6 +107,10 @@ class Stage:
     def bootstrap_servers(self) -> str:
         return ",".join(f"{host}:{port}" for host, port in self.addresses)
 
+    def _pids(self) -> dict[int, int]:
+        """Of the nodes that run; from any thread."""
+        return {node_id: process.pid for node_id, node in self.nodes.items() if (process := node.process) is not None}
+
     def address(self, node_id: int) -> tuple[str, int]:
         host, _, port = self.nodes[node_id].plan.address.rpartition(":")
         return host, int(port)
@@ -108,7 +119,7 @@ class Stage:
         """As one of those who answer sees it."""
         awake = [self.address(node_id) for node_id in self.alive if node_id not in self.stopped]
         try:
-            return ask_any(awake, topics, ASK_S)
+            return ask_any(awake, topics, ASK_S, self.admin)
         except OSError:
             return None
 
@@ -123,7 +134,7 @@ class Stage:
         for node_id in self.alive:
             if node_id not in self.stopped:
                 try:
-                    return call(self.address(node_id), api, request, timeout=10 * ASK_S, version=version)
+                    return call(self.address(node_id), api, request, timeout=10 * ASK_S, version=version, security=self.admin)
                 except OSError:
                     continue
         return None

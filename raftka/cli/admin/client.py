@@ -7,7 +7,8 @@ from typing import Protocol
 
 import click
 
-from raftka.cli.options import CLIENT_FILE, CLIENT_PROPERTIES
+from raftka.cli.admin.profiles import Profile
+from raftka.cli.options import CLIENT_FILE, CLIENT_PROFILE, CLIENT_PROPERTIES
 from raftka.cli.output import CommandFailed, show
 from raftka.client.blocking.client import Client, Patience, Unreachable, Where
 from raftka.client.blocking.connection import addresses_of
@@ -51,15 +52,18 @@ def connect(bootstrap_server: str) -> Iterator[Client]:
 
 
 def _security() -> ClientSecurity:
-    """Of the command that runs: its --command-config and -X. Raises CommandFailed."""
+    """Of the command that runs: -X, its --command-config, its --profile, the strongest first. Raises CommandFailed."""
     context = click.get_current_context(silent=True)
     meta = context.meta if context is not None else {}
+    profile: Profile | None = meta.get(CLIENT_PROFILE)
     file: str | None = meta.get(CLIENT_FILE)
-    properties = parse_properties(Path(file).read_text()) if file else {}
+    overrides: Mapping[str, str] = meta.get(CLIENT_PROPERTIES, {})
+    properties = {**(profile.properties if profile else {}), **(parse_properties(Path(file).read_text()) if file else {}), **overrides}
     try:
-        return client_security({**properties, **meta.get(CLIENT_PROPERTIES, {})})
+        return client_security(properties)
     except ValueError as error:
-        raise CommandFailed(f"{file or '-X'}: {error}") from None
+        sources = f"--profile {profile.name}" if profile else "", file, "-X" if overrides else ""
+        raise CommandFailed(f"{', '.join(filter(None, sources))}: {error}") from None
 
 
 def _hear_of_brokers(client: Client, bootstrap_server: str) -> None:

@@ -135,6 +135,7 @@ def chaos_shrink(**options: Option) -> None:
 @click.option("--minutes", type=click.FloatRange(min=0, min_open=True), default=5.0, show_default=True, help="How long faults come and go.")
 @click.option("--nodes", type=click.IntRange(3, 5), default=3, show_default=True, help="Processes, and one more that comes and goes.")
 @click.option("--nemesis", default="mix", show_default=True, metavar="mix|NAME,...", help="Faults; an unknown name lists all of them.")
+@click.option("--secure", is_flag=True, help="TLS on every connection, certificates on both sides, an authorizer; clients are the administrator.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Chooses faults and the clients' records; the machine decides the timing.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Keep everything there; else in a new folder, which is printed.")
 @click.option("--record", type=click.Path(dir_okay=False, path_type=Path), help="Append version and result to this file, a JSON object a line.")

@@ -21,7 +21,9 @@ EXIT_CODES = {Outcome.VALID: 0, Outcome.VIOLATED: 1, Outcome.INCONCLUSIVE: 2}
 SHOWN = 20
 
 
-def play(minutes: float, nodes: int, nemesis: str, seed: int, out: Path | None, record: Path | None, output: str, kafka_home: str) -> int:
+def play(
+    minutes: float, nodes: int, nemesis: str, seed: int, out: Path | None, record: Path | None, output: str, kafka_home: str, *, secure: bool
+) -> int:
     names = tuple(name.strip() for name in nemesis.split(",") if name.strip())
     try:
         chosen(names)
@@ -29,7 +31,7 @@ def play(minutes: float, nodes: int, nemesis: str, seed: int, out: Path | None, 
         print(f"raftka: there is no nemesis {error}; there are mix, {', '.join((*MIX, *BEYOND))}", file=sys.stderr)
         return 2
     folder = out or Path(tempfile.mkdtemp(prefix="raftka-chaos-"))
-    options = Options(minutes, nodes, names, seed, kafka_home=kafka_home)
+    options = Options(minutes, nodes, names, seed, kafka_home=kafka_home, secure=secure)
     say = (lambda line: print(line, flush=True)) if output == "text" else (lambda line: None)
     try:
         run = live(options, folder, say, version(), enter())
@@ -81,6 +83,7 @@ def _record(path: Path, run: Run) -> None:
         "nodes": run.options.nodes,
         "nemesis": ",".join(run.options.nemesis),
         "seed": run.options.seed,
+        "secure": run.options.secure,
         "outcome": run.verdict.outcome,
         **{name: run.figures[name] for name in kept},
     }

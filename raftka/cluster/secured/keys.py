@@ -85,9 +85,13 @@ class ClientFiles:
 
     def aiokafka(self) -> dict[str, object]:
         """Arguments of AIOKafkaProducer, AIOKafkaConsumer and AIOKafkaAdminClient."""
+        return {"security_protocol": "SSL", "ssl_context": self.context()}
+
+    def context(self) -> ssl.SSLContext:
+        """For clients that wrap their sockets themselves."""
         context = ssl.create_default_context(cafile=str(self.authority))
         context.load_cert_chain(self.certificate, self.key)
-        return {"security_protocol": "SSL", "ssl_context": context}
+        return context
 
     def write(self, bootstrap_servers: str) -> list[tuple[str, Path]]:
         """Write a file for each family of clients; return families and files."""

@@ -10,6 +10,7 @@ import pytest
 
 from raftka.chaos.checks.transactions import Attempt, Result
 from raftka.chaos.live.clients import copying
+from raftka.chaos.live.clients.bootstrap import Bootstrap
 from raftka.chaos.live.clients.clients import Record
 from raftka.chaos.live.clients.copying import Copying, Ledger
 from raftka.chaos.live.clients.roles import Task
@@ -220,7 +221,7 @@ def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *fails: str) -> tupl
     monkeypatch.setattr(copying, "AGAIN_S", 0.0)
     monkeypatch.setattr(copying, "LEFT", 0.2)
     monkeypatch.setattr(copying, "COPIERS", {CLIENT: (lambda *_: Library(fails, over, calls), None)})
-    task = Task("", SOURCE, PARTITIONS, 1.0, Recorder(tmp_path / "history.jsonl", 0.0, 1), over)
+    task = Task(Bootstrap(""), SOURCE, PARTITIONS, 1.0, Recorder(tmp_path / "history.jsonl", 0.0, 1), over)
     Copying(task, CLIENT, 3, 1, Ledger(tmp_path / "transactions.jsonl")).run()
     return calls, [json.loads(line) for line in (tmp_path / "transactions.jsonl").read_text().splitlines()]
 

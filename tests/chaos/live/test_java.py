@@ -14,12 +14,14 @@ import pytest
 
 from raftka.chaos.history import COMMIT, FAIL, FETCH_OFFSET, INFO, OK, POLL, PRODUCE, History, Operation, load
 from raftka.chaos.live.clients import java
+from raftka.chaos.live.clients.bootstrap import Bootstrap
 from raftka.chaos.live.clients.java_roles import AHEAD_S, KEYS, MARGIN, Polls, Sends
 from raftka.chaos.live.clients.roles import Task
 from raftka.chaos.live.clients.workers import clients_here, missing
 from raftka.chaos.live.recorder import Recorder
 from raftka.chaos.live.run import Options, live
 from raftka.chaos.verdict import Outcome
+from raftka.cluster.secured.keys import ClientFiles
 
 PER_S = 20
 PREFIX = 7
@@ -55,7 +57,7 @@ class Stand:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "history.jsonl"
-        self.task = Task("", "t", 4, PER_S, Recorder(self.path, 0.0, 1), Flag())
+        self.task = Task(Bootstrap(""), "t", 4, PER_S, Recorder(self.path, 0.0, 1), Flag())
 
     @property
     def history(self) -> History:
@@ -236,6 +238,19 @@ def test_a_tool_gets_its_settings_tells_its_lines_and_is_killed() -> None:
 
     assert heard == [{"name": "settings"}, {"name": "pid", "pid": tool.pid}]
     assert not Path(f"/proc/{tool.pid}").exists()
+
+
+def test_tools_come_in_as_the_user_of_the_keys(tmp_path: Path) -> None:
+    program = tmp_path / "java"
+    program.write_text('#!/bin/sh\nexec sed \'s/.*/{"name":"&"}/\'\n')
+    program.chmod(0o755)
+    files = ClientFiles("admin", tmp_path)
+    heard: set[str] = set()
+    with java.Kafka(str(program), tmp_path).producer(Bootstrap("h:1", files), "t", 1, 1, 1) as tool:
+        while not tool.ended:
+            heard |= {event["name"] for event in tool.events(1.0)}
+
+    assert heard >= {f"{name}={value}" for name, value in files.java().items()} | {"enable.idempotence=true"}
 
 
 def test_a_tool_ends_with_its_parent() -> None:

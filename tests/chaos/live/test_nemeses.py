@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from raftka.chaos.history import OK, PRODUCE, load
 from raftka.chaos.live.clients import wire
+from raftka.chaos.live.clients.clients import LIBRARIES
 from raftka.chaos.live.nemeses.mix import BEYOND, MIX, chosen
 from raftka.chaos.live.nemeses.nemesis import named
 from raftka.chaos.live.plan import plan, ports_needed
@@ -130,6 +132,33 @@ def test_a_reader_that_is_not_told_what_was_aborted_is_found(tmp_path: Path, mod
 
     assert run.figures["transactions"]["kafka-python"]["aborted"] > 0
     assert run.verdict.kinds == found, run.verdict.anomalies
+
+
+def test_the_proxy_knows_all_nodes_of_a_secured_cluster(tmp_path: Path) -> None:
+    with Stage(tmp_path, 3, secure=True) as stage:
+        request = CREATE_TOPICS.request
+        row = request.topics(name=TOPIC, num_partitions=3, replication_factor=3)
+        stage.ask_anybody(CREATE_TOPICS, request(topics=[row], timeout_ms=5000))
+        stage.until_whole([TOPIC])
+
+        assert {source for source, _ in stage.proxy.passed()} == {1, 2, 3}
+        with pytest.raises(OSError):  # noqa: PT011  # as somebody without TLS
+            ask(stage.address(1))
+
+
+def test_a_secured_round(tmp_path: Path) -> None:
+    options = Options(0.1, nemesis=("partition",), seed=3, partitions=2, clients=(wire.NAME, *LIBRARIES), secure=True)
+
+    run = live(options, tmp_path)
+
+    assert run.verdict.outcome is Outcome.VALID, run.verdict
+    assert run.figures["troubles"] == []
+    assert all(run.figures["transactions"][client]["committed"] > 0 for client in LIBRARIES)
+    assert "chaos live --secure " in run.options.command
+    with (tmp_path / "history.jsonl").open(encoding="utf-8") as lines:
+        history = load(lines)
+    senders = {each.producer.rpartition("-")[0] for each in history.operations if each.verb == PRODUCE and each.outcome == OK}
+    assert senders >= set(LIBRARIES)
 
 
 def test_every_nemesis_has_a_name_of_its_own() -> None:

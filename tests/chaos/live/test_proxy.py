@@ -1,5 +1,6 @@
 """The proxy between nodes alone: what it lets through, holds back and refuses."""
 
+import os
 import socket
 import threading
 import time
@@ -165,6 +166,18 @@ def test_a_node_that_does_not_listen_is_refused_and_comes_back(ports: list[int])
         echo = Echo(ports[1])
         with dial(ports[0]) as again:
             says(again, b"after")
+    echo.stop()
+
+
+def test_a_node_is_known_by_its_process_where_tls_hides_its_name(ports: list[int]) -> None:
+    echo = Echo(ports[1])
+    with Proxy([Route(ports[0], ports[1], target=1)], lambda: {3: 0, 2: os.getpid()}) as proxy, dial(ports[0]) as sock:
+        says(sock, b"hidden")
+        proxy.cut((2, 1))
+        sock.sendall(b"held")
+
+        assert silent(sock)
+        assert proxy.held() == {(2, 1): 4}
     echo.stop()
 
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any, Protocol, TypeVar
 
+from raftka.chaos.live.clients.bootstrap import Bootstrap
+
 Theirs = Any  # an object of kafka-python, confluent-kafka or aiokafka, which have no types
 
 T = TypeVar("T")
@@ -44,20 +46,20 @@ class Reader(Protocol):
 class Library(Protocol):
     name: str
 
-    def sender(self, servers: str, topic: str) -> Sender: ...
-    def reader(self, servers: str, topic: str, group: str | None, *, new_protocol: bool = False) -> Reader: ...
+    def sender(self, bootstrap: Bootstrap, topic: str) -> Sender: ...
+    def reader(self, bootstrap: Bootstrap, topic: str, group: str | None, *, new_protocol: bool = False) -> Reader: ...
 
 
 # kafka-python
 
 
 class _KafkaPythonSender:
-    def __init__(self, servers: str, topic: str) -> None:
+    def __init__(self, bootstrap: Bootstrap, topic: str) -> None:
         from kafka import KafkaProducer
 
         self._topic = topic
         self._producer = KafkaProducer(
-            bootstrap_servers=servers, acks="all", enable_idempotence=True, linger_ms=5, delivery_timeout_ms=GIVE_UP_MS, reconnect_backoff_max_ms=500
+            **bootstrap.kafka_python(), acks="all", enable_idempotence=True, linger_ms=5, delivery_timeout_ms=GIVE_UP_MS, reconnect_backoff_max_ms=500
         )
 
     def send(self, partition: int, value: bytes, told: Told) -> None:
@@ -73,7 +75,7 @@ class _KafkaPythonSender:
 
 
 class _KafkaPythonReader:
-    def __init__(self, servers: str, topic: str, group: str | None) -> None:
+    def __init__(self, bootstrap: Bootstrap, topic: str, group: str | None) -> None:
         import kafka
         from kafka.coordinator.assignors.range import RangePartitionAssignor
 
@@ -81,7 +83,7 @@ class _KafkaPythonReader:
         self._topic = topic
         grouped = {"session_timeout_ms": SESSION_MS, "heartbeat_interval_ms": 500, "partition_assignment_strategy": [RangePartitionAssignor]}
         self._consumer = kafka.KafkaConsumer(
-            bootstrap_servers=servers,
+            **bootstrap.kafka_python(),
             group_id=group,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
@@ -132,18 +134,18 @@ class _KafkaPythonReader:
 class KafkaPython:
     name = "kafka-python"
 
-    def sender(self, servers: str, topic: str) -> Sender:
-        return _KafkaPythonSender(servers, topic)
+    def sender(self, bootstrap: Bootstrap, topic: str) -> Sender:
+        return _KafkaPythonSender(bootstrap, topic)
 
-    def reader(self, servers: str, topic: str, group: str | None, *, new_protocol: bool = False) -> Reader:
-        return _KafkaPythonReader(servers, topic, group)
+    def reader(self, bootstrap: Bootstrap, topic: str, group: str | None, *, new_protocol: bool = False) -> Reader:
+        return _KafkaPythonReader(bootstrap, topic, group)
 
 
 # confluent-kafka
 
 
 class _ConfluentSender:
-    def __init__(self, servers: str, topic: str) -> None:
+    def __init__(self, bootstrap: Bootstrap, topic: str) -> None:
         import confluent_kafka
 
         self._topic = topic
@@ -155,7 +157,7 @@ class _ConfluentSender:
             "reconnect.backoff.max.ms": 500,
             "max.in.flight.requests.per.connection": 1,  # with more its records come twice: librdkafka's issue 4953, in 2.16 too
         }
-        self._producer = confluent_kafka.Producer({"bootstrap.servers": servers, "log_level": 0, "error_cb": lambda error: None, **settings})
+        self._producer = confluent_kafka.Producer({**bootstrap.librdkafka(), "log_level": 0, "error_cb": lambda error: None, **settings})
 
     def send(self, partition: int, value: bytes, told: Told) -> None:
         def delivered(error: Theirs, message: Theirs) -> None:
@@ -171,13 +173,13 @@ class _ConfluentSender:
 
 
 class _ConfluentReader:
-    def __init__(self, servers: str, topic: str, group: str | None, *, new_protocol: bool) -> None:
+    def __init__(self, bootstrap: Bootstrap, topic: str, group: str | None, *, new_protocol: bool) -> None:
         import confluent_kafka
 
         self._confluent = confluent_kafka
         self._topic = topic
         settings = {
-            "bootstrap.servers": servers,
+            **bootstrap.librdkafka(),
             "group.id": group or "nobody",
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
@@ -244,11 +246,11 @@ class _ConfluentReader:
 class Confluent:
     name = "confluent-kafka"
 
-    def sender(self, servers: str, topic: str) -> Sender:
-        return _ConfluentSender(servers, topic)
+    def sender(self, bootstrap: Bootstrap, topic: str) -> Sender:
+        return _ConfluentSender(bootstrap, topic)
 
-    def reader(self, servers: str, topic: str, group: str | None, *, new_protocol: bool = False) -> Reader:
-        return _ConfluentReader(servers, topic, group, new_protocol=new_protocol)
+    def reader(self, bootstrap: Bootstrap, topic: str, group: str | None, *, new_protocol: bool = False) -> Reader:
+        return _ConfluentReader(bootstrap, topic, group, new_protocol=new_protocol)
 
 
 # aiokafka: in a loop of its own
@@ -272,18 +274,16 @@ class Loop:
 
 
 class _AiokafkaSender:
-    def __init__(self, servers: str, topic: str) -> None:
+    def __init__(self, bootstrap: Bootstrap, topic: str) -> None:
         self._loop = Loop()
         self._topic = topic
-        self._producer = self._loop.do(self._start(servers))
+        self._producer = self._loop.do(self._start(bootstrap))
 
     @staticmethod
-    async def _start(servers: str) -> Theirs:
+    async def _start(bootstrap: Bootstrap) -> Theirs:
         import aiokafka
 
-        producer = aiokafka.AIOKafkaProducer(
-            bootstrap_servers=servers, acks="all", enable_idempotence=True, linger_ms=5, request_timeout_ms=GIVE_UP_MS
-        )
+        producer = aiokafka.AIOKafkaProducer(**bootstrap.aiokafka(), acks="all", enable_idempotence=True, linger_ms=5, request_timeout_ms=GIVE_UP_MS)
         await producer.start()
         return producer
 
@@ -311,18 +311,18 @@ class _AiokafkaSender:
 
 
 class _AiokafkaReader:
-    def __init__(self, servers: str, topic: str, group: str | None) -> None:
+    def __init__(self, bootstrap: Bootstrap, topic: str, group: str | None) -> None:
         self._loop = Loop()
         self._topic = topic
-        self._consumer = self._loop.do(self._start(servers, group))
+        self._consumer = self._loop.do(self._start(bootstrap, group))
 
     @staticmethod
-    async def _start(servers: str, group: str | None) -> Theirs:
+    async def _start(bootstrap: Bootstrap, group: str | None) -> Theirs:
         import aiokafka
         from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
         consumer = aiokafka.AIOKafkaConsumer(
-            bootstrap_servers=servers,
+            **bootstrap.aiokafka(),
             group_id=group,
             enable_auto_commit=False,
             auto_offset_reset="earliest",
@@ -386,11 +386,11 @@ class _AiokafkaReader:
 class Aiokafka:
     name = "aiokafka"
 
-    def sender(self, servers: str, topic: str) -> Sender:
-        return _AiokafkaSender(servers, topic)
+    def sender(self, bootstrap: Bootstrap, topic: str) -> Sender:
+        return _AiokafkaSender(bootstrap, topic)
 
-    def reader(self, servers: str, topic: str, group: str | None, *, new_protocol: bool = False) -> Reader:
-        return _AiokafkaReader(servers, topic, group)
+    def reader(self, bootstrap: Bootstrap, topic: str, group: str | None, *, new_protocol: bool = False) -> Reader:
+        return _AiokafkaReader(bootstrap, topic, group)
 
 
 MODULES = {"kafka-python": "kafka", "confluent-kafka": "confluent_kafka", "aiokafka": "aiokafka"}

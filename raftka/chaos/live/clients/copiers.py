@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
+from raftka.chaos.live.clients.bootstrap import Bootstrap
 from raftka.chaos.live.clients.clients import CALL_S, GIVE_UP_MS, Loop, Record, Theirs
 
 T = TypeVar("T")
@@ -47,7 +48,7 @@ class CommittedReader(Protocol):
     def close(self) -> None: ...
 
 
-Makes = Callable[[str, str, str, str, int], Copier]  # servers, source, target, name, partitions
+Makes = Callable[[Bootstrap, str, str, str, int], Copier]  # where to begin, source, target, name, partitions
 
 
 def _within(seconds: float, work: Callable[[], T]) -> T:
@@ -77,12 +78,12 @@ def _within(seconds: float, work: Callable[[], T]) -> T:
 class KafkaPythonCopier:
     """kafka-python 3.0.12 now and then waits without limit for offsets that it has not sent: every call has one."""
 
-    def __init__(self, servers: str, source: str, target: str, name: str, partitions: int) -> None:
+    def __init__(self, bootstrap: Bootstrap, source: str, target: str, name: str, partitions: int) -> None:
         import kafka
 
         self._kafka, self._target = kafka, target
         self._where = [kafka.TopicPartition(source, each) for each in range(partitions)]
-        common = {"bootstrap_servers": servers, "reconnect_backoff_max_ms": 500}
+        common = {**bootstrap.kafka_python(), "reconnect_backoff_max_ms": 500}
         group = {"group_id": name, "enable_auto_commit": False, "auto_offset_reset": "earliest", "isolation_level": "read_committed"}
         self._consumer = kafka.KafkaConsumer(**common, **group, max_poll_records=AT_ONCE, fetch_max_wait_ms=200)
         self._consumer.assign(self._where)
@@ -124,12 +125,12 @@ class KafkaPythonCopier:
 
 
 class KafkaPythonCommitted:
-    def __init__(self, servers: str, topic: str, partitions: int) -> None:
+    def __init__(self, bootstrap: Bootstrap, topic: str, partitions: int) -> None:
         import kafka
 
         self._where = [kafka.TopicPartition(topic, each) for each in range(partitions)]
         settings = {"isolation_level": "read_committed", "auto_offset_reset": "earliest", "enable_auto_commit": False, "fetch_max_wait_ms": 200}
-        self._consumer = kafka.KafkaConsumer(bootstrap_servers=servers, reconnect_backoff_max_ms=500, **settings)
+        self._consumer = kafka.KafkaConsumer(**bootstrap.kafka_python(), reconnect_backoff_max_ms=500, **settings)
         self._consumer.assign(self._where)
         self._consumer.seek_to_beginning()
 
@@ -148,11 +149,11 @@ class KafkaPythonCommitted:
 
 
 class ConfluentCopier:
-    def __init__(self, servers: str, source: str, target: str, name: str, partitions: int) -> None:
+    def __init__(self, bootstrap: Bootstrap, source: str, target: str, name: str, partitions: int) -> None:
         import confluent_kafka
 
         self._confluent, self._source, self._target, self._partitions = confluent_kafka, source, target, range(partitions)
-        common = {"bootstrap.servers": servers, "log_level": 0, "reconnect.backoff.max.ms": 500, "error_cb": lambda error: None}
+        common = {**bootstrap.librdkafka(), "log_level": 0, "reconnect.backoff.max.ms": 500, "error_cb": lambda error: None}
         group = {"group.id": name, "enable.auto.commit": False, "auto.offset.reset": "earliest", "isolation.level": "read_committed"}
         self._consumer = confluent_kafka.Consumer({**common, **group})
         self._producer = confluent_kafka.Producer({**common, "transactional.id": name, "transaction.timeout.ms": TIMEOUT_MS})
@@ -196,13 +197,13 @@ class ConfluentCopier:
 
 
 class ConfluentCommitted:
-    def __init__(self, servers: str, topic: str, partitions: int) -> None:
+    def __init__(self, bootstrap: Bootstrap, topic: str, partitions: int) -> None:
         import confluent_kafka
 
         self._partitions = partitions
         self._ended: set[int] = set()
         settings = {"group.id": "nobody", "enable.auto.commit": False, "enable.partition.eof": True, "isolation.level": "read_committed"}
-        common = {"bootstrap.servers": servers, "log_level": 0, "reconnect.backoff.max.ms": 500, "error_cb": lambda error: None}
+        common = {**bootstrap.librdkafka(), "log_level": 0, "reconnect.backoff.max.ms": 500, "error_cb": lambda error: None}
         self._end_of_partition = confluent_kafka.KafkaError._PARTITION_EOF
         self._consumer = confluent_kafka.Consumer({**common, **settings})
         begin = confluent_kafka.OFFSET_BEGINNING
@@ -230,22 +231,22 @@ class ConfluentCommitted:
 
 
 class AiokafkaCopier:
-    def __init__(self, servers: str, source: str, target: str, name: str, partitions: int) -> None:
+    def __init__(self, bootstrap: Bootstrap, source: str, target: str, name: str, partitions: int) -> None:
         from aiokafka import TopicPartition
 
         self._target, self._name = target, name
         self._where = [TopicPartition(source, each) for each in range(partitions)]
         self._loop = Loop()
-        self._consumer, self._producer = self._loop.do(self._make(servers, name))
+        self._consumer, self._producer = self._loop.do(self._make(bootstrap, name))
 
-    async def _make(self, servers: str, name: str) -> tuple[Theirs, Theirs]:
+    async def _make(self, bootstrap: Bootstrap, name: str) -> tuple[Theirs, Theirs]:
         import aiokafka
 
         group = {"group_id": name, "enable_auto_commit": False, "auto_offset_reset": "earliest", "isolation_level": "read_committed"}
-        consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers=servers, fetch_max_wait_ms=200, **group)
+        consumer = aiokafka.AIOKafkaConsumer(**bootstrap.aiokafka(), fetch_max_wait_ms=200, **group)
         consumer.assign(self._where)
         await consumer.start()
-        producer = aiokafka.AIOKafkaProducer(bootstrap_servers=servers, transactional_id=name, transaction_timeout_ms=TIMEOUT_MS)
+        producer = aiokafka.AIOKafkaProducer(**bootstrap.aiokafka(), transactional_id=name, transaction_timeout_ms=TIMEOUT_MS)
         return consumer, producer
 
     def begin(self) -> Offsets:
@@ -295,18 +296,18 @@ class AiokafkaCopier:
 
 
 class AiokafkaCommitted:
-    def __init__(self, servers: str, topic: str, partitions: int) -> None:
+    def __init__(self, bootstrap: Bootstrap, topic: str, partitions: int) -> None:
         from aiokafka import TopicPartition
 
         self._where = [TopicPartition(topic, each) for each in range(partitions)]
         self._loop = Loop()
-        self._consumer = self._loop.do(self._make(servers))
+        self._consumer = self._loop.do(self._make(bootstrap))
 
-    async def _make(self, servers: str) -> Theirs:
+    async def _make(self, bootstrap: Bootstrap) -> Theirs:
         import aiokafka
 
         settings = {"isolation_level": "read_committed", "auto_offset_reset": "earliest", "enable_auto_commit": False, "fetch_max_wait_ms": 200}
-        consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers=servers, **settings)
+        consumer = aiokafka.AIOKafkaConsumer(**bootstrap.aiokafka(), **settings)
         consumer.assign(self._where)
         await consumer.start()
         return consumer
@@ -329,7 +330,7 @@ class AiokafkaCommitted:
             self._loop.close()
 
 
-COPIERS: Mapping[str, tuple[Makes, Callable[[str, str, int], CommittedReader]]] = {
+COPIERS: Mapping[str, tuple[Makes, Callable[[Bootstrap, str, int], CommittedReader]]] = {
     "kafka-python": (KafkaPythonCopier, KafkaPythonCommitted),
     "confluent-kafka": (ConfluentCopier, ConfluentCommitted),
     "aiokafka": (AiokafkaCopier, AiokafkaCommitted),

@@ -72,7 +72,7 @@ class Copying:
             _close(copier)
 
     def _new(self) -> Copier:
-        return self._make(self.task.servers, self.task.topic, target(self.task.topic, self.client), f"{self.client}-copies", self.task.partitions)
+        return self._make(self.task.bootstrap, self.task.topic, target(self.task.topic, self.client), f"{self.client}-copies", self.task.partitions)
 
     def _copy(self, copier: Copier) -> None:
         copier.begin()
@@ -151,7 +151,7 @@ class Following:
 
 
 def reader_of(task: Task, client: str) -> CommittedReader:
-    return COPIERS[client][1](task.servers, target(task.topic, client), task.partitions)
+    return COPIERS[client][1](task.bootstrap, target(task.topic, client), task.partitions)
 
 
 def read_everything(task: Task, client: str, ledger: Ledger) -> str:

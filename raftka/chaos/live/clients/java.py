@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from raftka.chaos.live.clients.bootstrap import Bootstrap
 from raftka.chaos.live.clients.clients import AT_ONCE, GIVE_UP_MS, SESSION_MS
 from raftka.json_values import JsonObject
 
@@ -49,28 +50,39 @@ class Kafka:
     java: str
     jars: Path
 
-    def producer(self, servers: str, topic: str, per_s: int, prefix: int, keys: int) -> "Tool":
+    def producer(self, bootstrap: Bootstrap, topic: str, per_s: int, prefix: int, keys: int) -> "Tool":
         """Sends `prefix.0` with the key 0, `prefix.1` with the key 1, and so on; after the last key comes the first again."""
         given = ["--throughput", str(per_s), "--acks", "-1", "--value-prefix", str(prefix), "--repeating-keys", str(keys)]
-        return self._start("VerifiableProducer", servers, topic, given, PRODUCER)
+        return self._start("VerifiableProducer", bootstrap, topic, given, PRODUCER)
 
-    def consumer(self, servers: str, topic: str, group: str, protocol: str = CLASSIC) -> "Tool":
+    def consumer(self, bootstrap: Bootstrap, topic: str, group: str, protocol: str = CLASSIC) -> "Tool":
         """Reads from what the group has committed, else from the beginning; commits after each poll, and waits for it."""
         given = ["--group-id", group, "--group-protocol", protocol, "--verbose"]
         if protocol == CLASSIC:
             given += ["--session-timeout", str(SESSION_MS)]
-        return self._start("VerifiableConsumer", servers, topic, given, KINDS[protocol])
+        return self._start("VerifiableConsumer", bootstrap, topic, given, KINDS[protocol])
 
-    def copier(self, servers: str, source: str, partition: int, target: str, name: str) -> "Tool":
-        """Copies a partition, in transactions with their offsets, up to where it ended when the tool began; some are aborted. It prints no events."""
-        given = ["--input-topic", source, "--input-partition", str(partition), "--output-topic", target, "--broker-list", servers]
+    def copier(self, bootstrap: Bootstrap, source: str, partition: int, target: str, name: str) -> "Tool":
+        """Copies a partition, in transactions with their offsets, up to where it ended when the tool began; some are aborted. Prints no events."""
+        given = ["--input-topic", source, "--input-partition", str(partition), "--output-topic", target, "--broker-list", bootstrap.servers]
         given += ["--consumer-group", name, "--transactional-id", name, "--transaction-size", "20", "--transaction-timeout", "20000"]
         command = [self.java, *JVM, "-cp", f"{self.jars}/*", "org.apache.kafka.tools.TransactionalMessageCopier", *given]
         return Tool([*command, "--enable-random-aborts", "--use-group-metadata"], "")
 
-    def _start(self, tool: str, servers: str, topic: str, given: list[str], settings: Mapping[str, object]) -> "Tool":
-        begin = [self.java, *JVM, "-cp", f"{self.jars}/*", f"org.apache.kafka.tools.{tool}", "--bootstrap-server", servers, "--topic", topic]
-        return Tool([*begin, *given, "--command-config", "/dev/stdin"], "".join(f"{name}={value}\n" for name, value in settings.items()))
+    def _start(self, tool: str, bootstrap: Bootstrap, topic: str, given: list[str], settings: Mapping[str, object]) -> "Tool":
+        properties = {**bootstrap.java(), **settings}
+        begin = [
+            self.java,
+            *JVM,
+            "-cp",
+            f"{self.jars}/*",
+            f"org.apache.kafka.tools.{tool}",
+            "--bootstrap-server",
+            bootstrap.servers,
+            "--topic",
+            topic,
+        ]
+        return Tool([*begin, *given, "--command-config", "/dev/stdin"], "".join(f"{name}={value}\n" for name, value in properties.items()))
 
 
 @cache

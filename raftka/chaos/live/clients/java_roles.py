@@ -169,7 +169,7 @@ class JavaProducing:
             prefix, now = self.task.recorder.process(), time.monotonic()
             sends = Sends(self.task, prefix, self._per_s, now)
             sends.announce(now)
-            with self.kafka.producer(self.task.servers, self.task.topic, self._per_s, prefix, KEYS) as tool:
+            with self.kafka.producer(self.task.bootstrap, self.task.topic, self._per_s, prefix, KEYS) as tool:
                 self._follow(tool, sends)
             sends.over()
             self.task.over.wait(AGAIN_S)
@@ -202,7 +202,7 @@ class JavaSharing:
                 return
             asks = self._asks[protocol]
             polls = Polls(self.task, asks.group)
-            with self.kafka.consumer(self.task.servers, self.task.topic, asks.group, protocol) as tool:
+            with self.kafka.consumer(self.task.bootstrap, self.task.topic, asks.group, protocol) as tool:
                 self._follow(tool, polls)
             polls.over()
             self._ask(asks)
@@ -241,7 +241,7 @@ class JavaSharing:
 
 
 class JavaCopying:
-    """Copies one partition in transactions; what it is killed in, the next one of the transactional id ends."""
+    """Copies one partition in transactions; what it is killed in, the next one of the transactional id ends. Its tool knows no TLS."""
 
     def __init__(self, task: Task, kafka: Kafka, seed: int, ledger: Ledger) -> None:
         self.task, self.kafka, self.ledger = task, kafka, ledger
@@ -257,7 +257,7 @@ class JavaCopying:
             self.task.over.wait(AGAIN_S)
 
     def _tool(self) -> Tool:
-        return self.kafka.copier(self.task.servers, self.task.topic, 0, target(self.task.topic, NAME), self._group.group)
+        return self.kafka.copier(self.task.bootstrap, self.task.topic, 0, target(self.task.topic, NAME), self._group.group)
 
     def finish(self) -> None:
         """The last one copies all that is left. Raises NoAnswer."""
@@ -284,7 +284,7 @@ def read_everything(task: Task, kafka: Kafka, seed: int) -> str:
         return f"{NAME}: {error}"
     group = f"{NAME}-everything-{task.recorder.process()}"
     polls = Polls(task, group, ASSIGN)
-    with kafka.consumer(task.servers, task.topic, group) as tool:
+    with kafka.consumer(task.bootstrap, task.topic, group) as tool:
         said = _read(tool, polls, ends)
     polls.over()
     return said

@@ -9,6 +9,7 @@ from functools import partial
 from threading import Condition, Event
 
 from raftka.chaos.history import ASSIGN, COMMIT, FETCH_OFFSET, INFO, OK, POLL, PRODUCE, SUBSCRIBE
+from raftka.chaos.live.clients.bootstrap import Bootstrap
 from raftka.chaos.live.clients.clients import GIVE_UP_MS, Library, Reader, Sender
 from raftka.chaos.live.recorder import Recorder, key, payload, polled
 
@@ -24,7 +25,7 @@ QUIET_S = 120.0  # so long may the rest of a partition take to come, in the end
 class Task:
     """The parts that all roles of a worker share."""
 
-    servers: str
+    bootstrap: Bootstrap
     topic: str
     partitions: int
     per_s: float  # records that a producer sends
@@ -48,7 +49,7 @@ class Producing:
         while not self.task.over.is_set():
             number += 1
             try:
-                sender = self.library.sender(self.task.servers, self.task.topic)
+                sender = self.library.sender(self.task.bootstrap, self.task.topic)
             except Exception:  # whatever a library raises when it finds nobody
                 self.task.over.wait(AGAIN_S)
                 continue
@@ -130,7 +131,7 @@ class Reading:
 
     def _read(self) -> None:
         task, process = self.task, self.task.recorder.process()
-        reader = self.library.reader(task.servers, task.topic, None)
+        reader = self.library.reader(task.bootstrap, task.topic, None)
         try:
             reader.assign(self._next)
             task.recorder.at_once(process, ASSIGN, keys=task.keys)
@@ -159,7 +160,7 @@ class Sharing:
 
     def _share(self) -> None:
         task, process = self.task, self.task.recorder.process()
-        reader = self.library.reader(task.servers, task.topic, self.group, new_protocol=self.new_protocol)
+        reader = self.library.reader(task.bootstrap, task.topic, self.group, new_protocol=self.new_protocol)
         try:
             self._read_to.clear()
             reader.subscribe(self._move)
@@ -215,7 +216,7 @@ def read_everything(task: Task, library: Library) -> str:
     process, quiet_since = task.recorder.process(), time.monotonic()
     reached = dict.fromkeys(range(task.partitions), 0)
     ends: Mapping[int, int] = {}
-    reader = library.reader(task.servers, task.topic, None)
+    reader = library.reader(task.bootstrap, task.topic, None)
     try:
         reader.assign(reached)
         task.recorder.at_once(process, ASSIGN, keys=task.keys)

@@ -6,6 +6,7 @@ and asks for offsets as no member of a group.
 
 import random
 import socket
+import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -44,9 +45,12 @@ class NoAnswer(Exception):
 Address = tuple[str, int]
 
 
-def call(address: Address, api: Api[Req, Resp], request: Req, version: int) -> Resp:
+def call(address: Address, api: Api[Req, Resp], request: Req, version: int, context: ssl.SSLContext | None = None) -> Resp:
     """In that version, whatever the broker says that it knows. Raises OSError and ProtocolError."""
-    with socket.create_connection(address, REQUEST_S) as sock:
+    with (
+        socket.create_connection(address, REQUEST_S) as plain,
+        context.wrap_socket(plain, server_hostname=address[0]) if context else plain as sock,
+    ):
         sock.sendall(encode_request(api, version, 1, "raftka", request))
         frame = memoryview(_exactly(sock, int.from_bytes(_exactly(sock, 4))))
     return api.decode_response(version, frame, decode_response_header(frame, api, version)[1])[0]
@@ -68,14 +72,15 @@ class Wire:
     def __init__(self, task: Task, seed: int) -> None:
         self.task = task
         self.random = random.Random(seed)
-        self._servers = [(host, int(port)) for host, _, port in (each.rpartition(":") for each in task.servers.split(","))]
+        self._servers = [(host, int(port)) for host, _, port in (each.rpartition(":") for each in task.bootstrap.servers.split(","))]
+        self._context = task.bootstrap.context()
         self._leaders: dict[int, tuple[Address, int]] = {}
         self._epochs: dict[int, int] = {}
 
     def ask(self, address: Address, api: Api[Req, Resp], row: Req) -> Resp:
         """Raises NoAnswer."""
         try:
-            return call(address, api, row, BY_NAME.get(api.key, api.max_version))
+            return call(address, api, row, BY_NAME.get(api.key, api.max_version), self._context)
         except (OSError, ProtocolError) as error:
             raise NoAnswer(repr(error)) from error
 

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Protocol
 
 from raftka.chaos.live.clients import clients, copying, java, java_roles, roles, wire
+from raftka.chaos.live.clients.bootstrap import Bootstrap
 from raftka.chaos.live.clients.copying import Copying, Following, Ledger
 from raftka.chaos.live.clients.roles import Producing, Reading, Sharing, Task
 from raftka.chaos.live.recorder import Recorder
+from raftka.cluster.secured.keys import ADMIN, ClientFiles
 
 STOP_S = 130.0  # a little more than a record may take
 FINISHES = 3  # tries
@@ -42,7 +44,7 @@ def roles_of(task: Task, client: str, seed: int, kafka_home: str) -> list[Role]:
 
 def transactional_roles(task: Task, client: str, seed: int, worker: int, ledger: Ledger, kafka_home: str) -> list[Role]:
     if client == java.NAME:
-        return [java_roles.JavaCopying(task, java.find(kafka_home), seed, ledger)]
+        return [] if task.bootstrap.files else [java_roles.JavaCopying(task, java.find(kafka_home), seed, ledger)]
     return [Copying(task, client, seed, worker, ledger), Following(task, client, ledger)] if client in clients.LIBRARIES else []
 
 
@@ -86,7 +88,8 @@ def main() -> int:
     clients.quiet()
     client, seed, home, over = given["client"], given["seed"], given["kafka_home"], threading.Event()
     recorder = Recorder(Path(given["history"]), given["began"], given["worker"])
-    task = Task(given["servers"], given["topic"], given["partitions"], given["per_s"], recorder, over)
+    files = ClientFiles(ADMIN, Path(given["keys"])) if given["keys"] else None
+    task = Task(Bootstrap(given["servers"], files), given["topic"], given["partitions"], given["per_s"], recorder, over)
     broken: list[str] = []
     ledger = Ledger(Path(given["transactions"]))
     found: list[Role] = [*roles_of(task, client, seed, home), *transactional_roles(task, client, seed, given["worker"], ledger, home)]
