@@ -31,6 +31,7 @@ PRODUCER = {
     "delivery.timeout.ms": GIVE_UP_MS,
     "request.timeout.ms": 10_000,
     "linger.ms": 5,
+    "max.in.flight.requests.per.connection": 1,  # a leader that does not know a producer takes any first sequence, as Kafka does
 }
 READER = {**AGAIN, "fetch.max.wait.ms": 200, "max.poll.records": AT_ONCE}
 KINDS: Mapping[str, Mapping[str, object]] = {CLASSIC: {**READER, "heartbeat.interval.ms": 500}, CONSUMER: READER}
