@@ -184,7 +184,9 @@ class Client:
         self._random = SystemRandom()
 
     def log_in(self) -> None:
-        with socket.create_connection(self._address) as plain, self._context.wrap_socket(plain, server_hostname="127.0.0.1") as tls:
+        plain = socket.create_connection(self._address)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as Kafka's clients do
+        with self._context.wrap_socket(plain, server_hostname="127.0.0.1") as tls:
             self._ask(tls, SASL_HANDSHAKE, SASL_HANDSHAKE.request(mechanism=SHA_256), 1)
             login = ScramClient(SHA_256, USER, PASSWORD, self._random.randbytes(16).hex())
             token: bytes | None = login.first()
