@@ -190,3 +190,16 @@ def test_cluster_has_no_more_acls_than_the_limit(stage: Stage, monkeypatch: pyte
     assert "filtered_acls" in (refused.error_message or "")
     assert stage.counted(FILTERED_ACLS.metric) == 1
     assert delete_acl(stage, topic_acl(acls.READ)) == 1
+
+
+def test_what_is_allowed_is_told_when_that_is_asked_for() -> None:
+    with Stage(**WITH_ACLS, raftka_log_level="debug") as stage:
+        stage.wire = lambda node_id=1: admin_of(stage, node_id)  # type: ignore[method-assign]
+        stage.create("t")
+        assert create_acls(stage, topic_acl(acls.WRITE)) == [0]
+        wire = pat(stage)
+        assert (written(wire), written(wire)) == (0, 0)
+
+        told = [each for each in stage.events("authorization_allowed") if each["principal"] == "User:pat"]
+
+        assert [(each["operation"], each["resource"], each["name"]) for each in told] == [("WRITE", "topic", "t")], "once"

@@ -408,3 +408,27 @@ def test_topics_that_are_created_on_the_way_count_too(stage: Stage) -> None:
     stage.world.run(stage.world.now + 20.0)
     wire.ask(METADATA, METADATA.request(topics=[row(name="new")], allow_auto_topic_creation=True))
     stage.wait(lambda: stage.nodes[1].image.topic_named("new") is not None)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_node_that_was_away_holds_quotas_that_were_set_meanwhile(seed: int) -> None:
+    """From its first connection on; however it went, and whether it was the controller."""
+    with Stage(3, seed=seed) as stage:
+        away = 1 + seed % 3
+        stays = 1 + away % 3
+        stage.kill(away, power_loss=seed % 2 == 0)
+        stage.wait(lambda: all(node.image.alive(away) is False for node in stage.nodes.values()))
+        assert alter(stage.wire(stays), {"user": ME}, producer_byte_rate=1000.0) == 0
+
+        node, throttled = stage.start(away), list[int]()
+        while not node.ready.is_set() or not throttled:
+            wire = stage.wire(away)
+            wire.request(PRODUCE, produce("not-there", batch(bytes(50_000))))
+            stage.world.run(lambda wire=wire: bool(wire.frames) or wire.close_reason is not None, at_most_s=1.0)  # type: ignore[misc]
+            if wire.frames:
+                throttled.append(wire.answer(PRODUCE).throttle_time_ms)
+            wire.close()
+            stage.world.run(stage.world.now + 0.01)
+
+        assert min(throttled) > 0
+        assert not stage.world.failures

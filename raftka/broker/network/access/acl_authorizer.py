@@ -1,6 +1,7 @@
 """Decide by the ACLs of the metadata what a client may do, as Kafka's StandardAuthorizer does.
 
 A session keeps the decisions about it until an ACL changes, so a request costs one look-up. Refusals are lines of the log, at most ten a second.
+With raftka.log.level=debug so is what is allowed, once for each decision that a session keeps.
 """
 
 from ipaddress import IPv6Address, ip_address
@@ -72,9 +73,10 @@ class AclAuthorizer:
                 session.decisions.clear()
                 self._context.metrics.hit(DECISIONS_OF_SESSION)
             decision = session.decisions[operation, resource] = self._decide(session, operation, resource)
+            if decision and self._context.events.level == "debug":
+                self._context.events.debug("authorization_allowed", **_line(session, operation, resource))
         if not decision:
-            kind, name = resource
-            self._refused(principal=session.principal, host=_host(session), operation=operation, resource=kind, name=name, client=session.client_id)
+            self._refused(**_line(session, operation, resource))
         return decision
 
     def allowed_any_topic(self, session: Session, operation: str) -> bool:
@@ -87,6 +89,13 @@ class AclAuthorizer:
         kind, name = resource
         decision = self._index.decide(session.principal, _host(session), OPERATIONS[operation], TYPES[kind], name)
         return self._otherwise if decision is None else decision
+
+
+def _line(session: Session, operation: str, resource: Resource) -> dict[str, str | None]:
+    """Of the log."""
+    kind, name = resource
+    of_client = {"principal": session.principal, "host": _host(session), "client": session.client_id}
+    return {**of_client, "operation": operation, "resource": kind, "name": name}
 
 
 def _host(session: Session) -> str:
