@@ -35,8 +35,6 @@ LOGINS = {
     "listener.name.ssl.plain.sasl.jaas.config": f'{MODULE} required {NODE} user_{USER}="{PASSWORD}";',
     "super.users": f"User:node;User:{USER};User:admin",
 }
-# kafka-python forgets sockets whose handshake failed: they are collected at any time.
-forgets_sockets = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore:unclosed <ssl.SSLSocket:ResourceWarning")
 # In a process of its own: a producer that could not connect leaves a thread behind, which opens further sockets and forgets them.
 KAFKA_PYTHON = """
 import json, sys
@@ -223,13 +221,11 @@ def test_command_line(secured: Secured, tmp_path: Path) -> None:
 # the nodes refuse
 
 
-@forgets_sockets
 @pytest.mark.usefixtures("forgotten_sockets")
 def test_expired_certificate_is_refused(by_certificate: Cluster) -> None:
     refused(Secured(by_certificate, by_certificate.client_files("late", days=-1), "certificate"))
 
 
-@forgets_sockets
 @pytest.mark.usefixtures("forgotten_sockets")
 def test_certificate_of_another_authority_is_refused(by_certificate: Cluster, tmp_path: Path) -> None:
     files = ClusterSecurity(tmp_path / "theirs").issue("admin")
@@ -257,7 +253,6 @@ def refused(secured: Secured) -> None:
         AdminClient(secured.librdkafka()).list_topics(timeout=3)
 
 
-@forgets_sockets
 @pytest.mark.usefixtures("forgotten_sockets")
 def test_clients_do_not_talk_to_a_node_of_another_authority(by_certificate: Cluster, tmp_path: Path) -> None:
     files = ClusterSecurity(tmp_path / "ours").issue("admin")
