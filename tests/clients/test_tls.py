@@ -35,7 +35,7 @@ LOGINS = {
     "listener.name.ssl.plain.sasl.jaas.config": f'{MODULE} required {NODE} user_{USER}="{PASSWORD}";',
     "super.users": f"User:node;User:{USER};User:admin",
 }
-# In a process of its own: a producer that could not connect leaves a thread behind, which opens further sockets and forgets them.
+# In a process of its own: a producer that could not connect leaves sockets that nobody closes.
 KAFKA_PYTHON = """
 import json, sys
 from kafka import KafkaProducer
