@@ -225,6 +225,14 @@ def test_topics_that_may_not_be_read_are_reported_one_by_one(stage: Stage) -> No
     assert [(topic.name, topic.partitions[0].error_code) for topic in deleted] == [("secret", denied), ("t", 0)]
 
 
+def test_topics_that_may_not_be_read_are_reported_of_an_unknown_group(stage: Stage) -> None:
+    stage.nodes[1].dispatcher.authorizer = Deny(("READ", ("topic", "secret")))
+
+    deleted = stage.wire().ask(OFFSET_DELETE, delete_offsets("nobodys", "secret"))
+
+    assert (deleted.error_code, deleted.topics[0].partitions[0].error_code) == (0, Code.TOPIC_AUTHORIZATION_FAILED)
+
+
 def test_only_groups_that_may_be_seen_are_listed(stage: Stage) -> None:
     wire = stage.wire()
     for group in ("open", "secret"):

@@ -36,7 +36,8 @@ def offset_delete(request: Request[OffsetDeleteRequest], services: Services) -> 
             room -= 1 + len(part)
             yield
         yield
-    commands.append(DeleteOffsets(body.group_id, tuple(topics)))
+    if topics:
+        commands.append(DeleteOffsets(body.group_id, tuple(topics)))
     questions = [(body.group_id, command, "DELETE") for command in commands]
     return (yield from ask_all(request, services, len(questions), questions, partial(_answer, allowed)))
 
