@@ -20,7 +20,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from tests.clients.workload import PATIENCE_S, wait
 
 SESSION_MS, HEARTBEAT_MS, POLL_MS = 6_000, 300, 50
-LONG_POLL_MS = 1_000  # kafka-python 3.0.12 waits for ever, now and then, when a poll ends while a rebalance is under way
+LONG_POLL_MS = 3_000  # kafka-python 3.0.12 waits for ever, now and then, when a poll ends while a rebalance is under way
 Read = Iterable[tuple[int, int]]  # partition, offset
 FAILURES = (kafka.errors.KafkaError, aiokafka.errors.KafkaError, confluent_kafka.KafkaException)
 
@@ -233,9 +233,12 @@ class Member:
         found: dict[int, int | None] = self.do(lambda client: {partition: client.committed(partition) for partition in partitions})
         return found
 
-    def close(self) -> None:
-        """It leaves, unless it is static."""
+    def stop(self) -> None:
+        """It leaves after its poll, unless it is static; `close` waits for that."""
         self._over.set()
+
+    def close(self) -> None:
+        self.stop()
         self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive()
         if self.failure is not None:
@@ -281,4 +284,4 @@ def wait_settled(members: Iterable[Member], partitions: int) -> None:
         sizes = [len(member.owned) for member in members]
         return settled(members, partitions) and max(sizes) - min(sizes) <= 1
 
-    wait(fair)
+    wait(fair, lambda: f"they own {[sorted(member.owned) for member in members]} after {[member.rebalances for member in members]} rebalances")

@@ -106,6 +106,8 @@ def test_ten_members(cluster: Processes, kind: str, cooperative: bool) -> None:
         read_up_to(members, RECORDS, partitions=20)
     finally:
         for member in members:
+            member.stop()
+        for member in members:
             member.close()
 
 

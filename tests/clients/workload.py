@@ -87,8 +87,9 @@ def by_key(read: Iterable[tuple[bytes, bytes]]) -> dict[bytes, list[int]]:
     return sequences
 
 
-def wait(holds: Callable[[], bool]) -> None:
+def wait(holds: Callable[[], bool], state: Callable[[], str] = str) -> None:
+    """`state`: what a failure says of how it is."""
     end = time.monotonic() + PATIENCE_S
     while not holds():
-        assert time.monotonic() < end, "it did not come to that"
+        assert time.monotonic() < end, f"it did not come to that: {state()}"
         time.sleep(0.05)
