@@ -72,6 +72,11 @@ KAFKA_CLIENTS = {"kafka", "confluent_kafka", "aiokafka"}
 REAL_CLIENTS = ("raftka.cluster.demo", "raftka.cluster.traffic", "raftka.chaos.live.clients")  # what they show is that libraries work with a node
 # These alone make frames of requests: TLS and SASL are built in the first; the checker's client stands apart.
 OPENS = ("raftka.client.connection", "raftka.chaos.live.clients.wire")
+# The registry knows the broker as a client, and its libraries come with an extra.
+REGISTRY = "raftka.registry"
+REGISTRY_SEES = ("raftka.client", "raftka.wire", "raftka.runtime", "raftka.security", "raftka.limits", "raftka.json_values", "raftka.properties_file")
+REGISTRY_LIBRARIES = ("jsonschema_rs", "google.protobuf", "grpc_tools", "h11", "avro")
+FORMATS = "raftka.registry.formats"
 ENGINE = "pysyncobj"
 ENGINE_USERS = ("raftka.metadata.quorum.pysyncobj_core",)
 
@@ -122,6 +127,16 @@ def check_room(module: str, target: str) -> str | None:
     here, there = (name.split(".")[2] if within(name, "raftka.broker") and name != "raftka.broker" else "" for name in (module, target))
     if here in ROOMS and there in ROOMS and ROOMS.index(there) > ROOMS.index(here):
         return f"room {here} imports {target}: {there} is above it"
+    return None
+
+
+def check_registry(module: str, target: str) -> str | None:
+    if any(within(target, library) for library in REGISTRY_LIBRARIES):
+        return None if within(module, REGISTRY) else f"imports {target}: it comes with raftka[registry], and only raftka/registry/ imports it"
+    if within(module, FORMATS) and within(target, "raftka") and not any(within(target, each) for each in (FORMATS, "raftka.json_values")):
+        return f"imports {target}: types of schemas know nothing but texts"
+    if within(module, REGISTRY) and within(target, "raftka") and not any(within(target, each) for each in (REGISTRY, *REGISTRY_SEES)):
+        return f"imports {target}: the registry knows the broker as a client only"
     return None
 
 
@@ -189,7 +204,8 @@ def violations(path: str, source: str) -> list[str]:
     module = module_name(path) if path.startswith(("raftka/", "compat/")) else None
     if module is not None:
         for line, target in imports(tree, path):
-            found += [(line, said) for said in (check_floor(module, target), check_room(module, target), check_purity(module, target)) if said]
+            checks = (check_floor, check_room, check_registry, check_purity)
+            found += [(line, said) for check in checks if (said := check(module, target))]
         found += check_calls(tree, module)
     found += [*check_functions(tree, module), *check_raises(tree)]
     return [f"{path}:{line}: {said}" for line, said in sorted(found)]
@@ -270,7 +286,7 @@ def test_every_package_has_a_floor() -> None:
     packages = {f"raftka.{p.stem}" for p in (ROOT / "raftka").iterdir() if p.suffix in ("", ".py") and not p.name.startswith((".", "__"))}
     on_a_floor = {package for package in packages if home(package) != "raftka"}
 
-    assert packages - on_a_floor <= {"raftka." + edge for edge in ("cli", "cluster", "console", "chaos", "pipeline", "testing")}
+    assert packages - on_a_floor <= {"raftka." + edge for edge in ("cli", "cluster", "console", "chaos", "pipeline", "registry", "testing")}
 
 
 LONG = "def f():\n" + "    x = 1\n" * MAX_FUNCTION_LINES
@@ -324,6 +340,9 @@ PLANTED = {
     "to_thread in the broker": ("raftka/broker/node.py", "import trio\ntrio.to_thread.run_sync(f)", "uses trio.to_thread"),
     "subprocess": ("raftka/metadata/quorum/journal.py", "import subprocess", "imports subprocess: floor 2"),
     "open": ("raftka/metadata/quorum/journal.py", "f = open('x')", "calls open()"),
+    "the broker in the registry": ("raftka/registry/log.py", "from raftka.log.log import Log", "the registry knows the broker as a client only"),
+    "the registry in its formats": ("raftka/registry/formats/avro.py", "import raftka.registry.state", "types of schemas know nothing but texts"),
+    "the registry's libraries": ("raftka/cli/x.py", "from google.protobuf import descriptor_pb2", "it comes with raftka[registry]"),
     "a client library": ("raftka/broker/handlers/fetch.py", "from kafka import KafkaConsumer", "raftka's one Kafka client is raftka.client"),
     "another one": ("raftka/client/connection.py", "import confluent_kafka", "raftka's one Kafka client is raftka.client"),
     "in a command": ("raftka/cli/admin/topics.py", "def f():\n    from kafka import KafkaAdminClient", "raftka's one Kafka client is raftka.client"),

@@ -1,7 +1,11 @@
-"""What all types of schemas share: a parsed schema, and the refusal of a text that is none."""
+"""What all types of schemas share: a parsed schema, the refusal of a text that is none, and bounds of size."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
+
+MAX_BYTES = 1 << 20  # of a schema and all that it refers to
+MAX_DEPTH = 200  # of objects and lists in a JSON text: parsers recurse, and take three calls a level at most
+MAX_PROBLEMS = 100  # that are told of one pair of schemas
 
 
 class InvalidSchema(Exception):
@@ -19,19 +23,33 @@ class Parsed(Protocol):
     """A schema of one type. Two texts with the same `canonical` are one schema: only white space and the like differ."""
 
     @property
+    def text(self) -> str:
+        """The text as it is stored and given out. Avro, JSON Schema: `canonical`. Protobuf: what the client sent, or the .proto of its base64."""
+
+    @property
     def canonical(self) -> str:
-        """The text as it is stored and given out."""
+        """The form to compare and to hash: two schemas of a subject (with the same references) are one if these are equal."""
 
     @property
     def normalized(self) -> str:
-        """The text with everything in a fixed order, for requests with `normalize=true`."""
+        """The text with everything in a fixed order, for requests with `normalize=true`. `parse` takes it as a text."""
 
 
 class Format(Protocol):
-    """A module of this folder."""
+    """A module of this folder. What it takes in time is bounded, but may be seconds for a text of 1 MB: call it off the loop."""
 
     def parse(self, text: str, references: Sequence[Reference]) -> Parsed:
         """`references`: each after those that it needs itself. Raises InvalidSchema."""
 
     def problems(self, reader: Parsed, writer: Parsed) -> list[str]:
         """Why a reader with the one schema cannot read what was written with the other, a sentence each; empty if it can."""
+
+
+def check_size(text: str, references: Sequence[Reference]) -> None:
+    """Raise InvalidSchema for more bytes than a schema and its references may have, and for text that is no Unicode."""
+    try:
+        size = sum(len(each.encode()) for each in (text, *(reference.text for reference in references)))
+    except UnicodeEncodeError:
+        raise InvalidSchema("the text has half of a surrogate pair, which UTF-8 cannot express") from None
+    if size > MAX_BYTES:
+        raise InvalidSchema(f"the schema and its references have {size} bytes, {MAX_BYTES} are allowed")

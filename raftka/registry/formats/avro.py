@@ -1,0 +1,206 @@
+"""Avro schemas: parsed as Java's Avro 1.12 does for new schemas (names and defaults are validated), with references by full name.
+
+Written here and not taken from the avro package, whose parser recurses without bound, copies the text of a schema into the error of each level
+above it, warns of unknown logical types, and does not look at defaults. Tests compare the two.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from raftka.json_values import Json, JsonObject
+from raftka.registry.formats import avro_rules, json_text, pairs
+from raftka.registry.formats.avro_defaults import Defaults
+from raftka.registry.formats.avro_normal import normal
+from raftka.registry.formats.avro_types import NAMED, PRIMITIVE_TYPES, Field, Type
+from raftka.registry.formats.schema import InvalidSchema, Reference, check_size
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+ORDERS = ("ascending", "descending", "ignore")
+SHOWN = 80  # characters of a value in a message
+
+
+@dataclass(frozen=True, eq=False)
+class AvroSchema:
+    root: Type
+    value: Json
+
+    @property
+    def text(self) -> str:
+        return self.canonical
+
+    @cached_property
+    def canonical(self) -> str:
+        """The client's text without white space; {"type": "string"} is "string"."""
+        return json_text.write(self.value)
+
+    @cached_property
+    def normalized(self) -> str:
+        return json_text.write(normal(self.value, ""))
+
+
+def parse(text: str, references: Sequence[Reference]) -> AvroSchema:
+    check_size(text, references)
+    names: dict[str, Type] = {}
+    for reference in references:
+        try:
+            _Parser(names).parse(reference.text)
+        except InvalidSchema as error:
+            raise InvalidSchema(f"reference {shown(reference.name)}: {error}") from None
+    root, value = _Parser(names).parse(text)
+    return AvroSchema(root, value)
+
+
+def problems(reader: AvroSchema, writer: AvroSchema) -> list[str]:
+    return pairs.compare(reader.root, writer.root, avro_rules.expand)
+
+
+def shown(value: Json) -> str:
+    text = json_text.write(value)
+    return text if len(text) <= SHOWN else text[:SHOWN] + "..."
+
+
+class _Parser:
+    """Parses one text. `names`: types by full name, of earlier texts as well; it adds its own."""
+
+    def __init__(self, names: dict[str, Type]) -> None:
+        self._names = names
+        self._fields: list[tuple[str, Field]] = []  # with defaults, each with its record's name
+
+    def parse(self, text: str) -> tuple[Type, Json]:
+        whole = {"type": json_text.read(text)}
+        root = self._child(whole, "type", "")
+        defaults = Defaults()
+        for record, field in self._fields:
+            if not defaults.fits(field.type, field.default):
+                said = f"the default {shown(field.default)} of field {field.name} of {record} is no {avro_rules.describe(field.type)}"
+                raise InvalidSchema(said)
+        return root, whole["type"]
+
+    def _child(self, holder: JsonObject | list[Json], key: str | int, namespace: str) -> Type:
+        """The type at a key of an object or list; a plain {"type": "int"} there becomes "int"."""
+        value = holder[key]  # type: ignore[index]
+        if isinstance(value, dict) and len(value) == 1 and _is_primitive(value.get("type")):
+            value = holder[key] = value["type"]  # type: ignore[index]
+        if isinstance(value, str):
+            return self._named(value, namespace)
+        if isinstance(value, list):
+            return self._union(value, namespace)
+        if isinstance(value, dict):
+            return self._object(value, namespace)
+        raise InvalidSchema(f"{shown(value)} is no type")
+
+    def _named(self, name: str, namespace: str) -> Type:
+        if name in PRIMITIVE_TYPES:
+            return PRIMITIVE_TYPES[name]
+        within = name if "." in name or not namespace else f"{namespace}.{name}"
+        found = self._names.get(within) or self._names.get(name)
+        if found is None:
+            raise InvalidSchema(f"{shown(within)} is neither a type of Avro nor one that is defined here or in a reference")
+        return found
+
+    def _union(self, branches: list[Json], namespace: str) -> Type:
+        union = Type("union", branches=tuple(self._child(branches, index, namespace) for index in range(len(branches))))
+        seen = set()
+        for branch in union.branches:
+            if branch.kind == "union":
+                raise InvalidSchema("a union is directly in another one")
+            told = branch.name or branch.kind
+            if told in seen:
+                raise InvalidSchema(f"a union has {told} twice")
+            seen.add(told)
+        return union
+
+    def _object(self, value: JsonObject, namespace: str) -> Type:
+        kind = value.get("type")
+        if not isinstance(kind, str):
+            raise InvalidSchema(f'a type has no name of a type as its attribute "type": {shown(value)}')
+        if kind == "array":
+            return Type(kind, items=self._required_child(value, "items", namespace))
+        if kind == "map":
+            return Type(kind, items=self._required_child(value, "values", namespace))
+        if kind in NAMED:
+            return self._definition(value, kind, namespace)
+        return self._named(kind, namespace)
+
+    def _required_child(self, value: JsonObject, key: str, namespace: str) -> Type:
+        if key not in value:
+            raise InvalidSchema(f'a type has no attribute "{key}": {shown(value)}')
+        return self._child(value, key, namespace)
+
+    def _definition(self, value: JsonObject, kind: str, namespace: str) -> Type:
+        name, given = value.get("name"), value.get("namespace", namespace)
+        if not isinstance(name, str) or not isinstance(given, str):
+            raise InvalidSchema(f"a {kind} has no name, or name or namespace is no string: {shown(value)}")
+        full = name if "." in name or not given else f"{given}.{name}"
+        for part in full.split("."):
+            _check_name(part, f"the name {shown(full)}")
+        if full in PRIMITIVE_TYPES:
+            raise InvalidSchema(f"{full} is a type of Avro and cannot be defined")
+        if full in self._names:
+            raise InvalidSchema(f"{full} is defined twice")
+        namespace = full.rpartition(".")[0]
+        aliases = [each if "." in each or not namespace else f"{namespace}.{each}" for each in _strings(value, "aliases", full)]
+        defined = self._names[full] = Type("record" if kind == "error" else kind, full, tuple(aliases))
+        if kind == "fixed":
+            size = value.get("size")
+            if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 1 << 31:
+                raise InvalidSchema(f"the size of fixed {full} is no number of bytes: {shown(size)}")
+            defined.size = size
+        elif kind == "enum":
+            self._enum(defined, value)
+        else:
+            self._record(defined, value, namespace)
+        return defined
+
+    def _enum(self, defined: Type, value: JsonObject) -> None:
+        if "symbols" not in value:
+            raise InvalidSchema(f"enum {defined.name} has no symbols")
+        defined.symbols = tuple(_strings(value, "symbols", defined.name))
+        for symbol in defined.symbols:
+            _check_name(symbol, f"symbol {shown(symbol)} of {defined.name}")
+        if len(set(defined.symbols)) != len(defined.symbols):
+            raise InvalidSchema(f"enum {defined.name} has a symbol twice")
+        default = value.get("default")
+        if default is not None and default not in defined.symbols:
+            raise InvalidSchema(f"the default {shown(default)} of enum {defined.name} is none of its symbols")
+        defined.default_symbol = default
+
+    def _record(self, defined: Type, value: JsonObject, namespace: str) -> None:
+        fields = value.get("fields")
+        if not isinstance(fields, list):
+            raise InvalidSchema(f"record {defined.name} has no list of fields")
+        seen = set()
+        for each in fields:
+            if not isinstance(each, dict) or not isinstance(name := each.get("name"), str):
+                raise InvalidSchema(f"a field of {defined.name} has no name: {shown(each)}")
+            _check_name(name, f"the name {shown(name)} of a field of {defined.name}")
+            if name in seen:
+                raise InvalidSchema(f"{defined.name} has the field {name} twice")
+            seen.add(name)
+            if "type" not in each:
+                raise InvalidSchema(f"field {name} of {defined.name} has no type")
+            if each.get("order", "ascending") not in ORDERS:
+                raise InvalidSchema(f"field {name} of {defined.name} has the order {shown(each['order'])}, which is none of {', '.join(ORDERS)}")
+            aliases = tuple(_strings(each, "aliases", name))
+            field = Field(name, self._child(each, "type", namespace), aliases, "default" in each, each.get("default"))
+            defined.fields.append(field)
+            if field.has_default:
+                self._fields.append((defined.name, field))
+
+
+def _is_primitive(value: Json) -> bool:
+    return isinstance(value, str) and value in PRIMITIVE_TYPES
+
+
+def _check_name(name: str, described: str) -> None:
+    if not NAME.fullmatch(name):
+        raise InvalidSchema(f"{described} is none for Avro: letters, digits and _ are allowed, and no digit first")
+
+
+def _strings(value: JsonObject, key: str, owner: str) -> list[str]:
+    strings = value.get(key) or []
+    if not isinstance(strings, list) or not all(isinstance(each, str) for each in strings):
+        raise InvalidSchema(f'"{key}" of {owner} is no list of strings')
+    return strings
