@@ -14,6 +14,7 @@ from raftka.cli.chaos.commands import chaos
 from raftka.cli.options import AS, Option, client_options, first_users, pairs
 from raftka.cli.packages import WithPackages
 from raftka.cli.pipeline import pipeline
+from raftka.cli.registry import registry
 from raftka.cli.spark_commands import audit, sql
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ for each in (
     pipeline,
     quotas,
     reassign,
+    registry,
     sql,
     tokens,
     transactions,

@@ -87,7 +87,12 @@ def _overrides(context: click.Context, option: click.Parameter, values: tuple[st
 
 
 def client_options(command: Command) -> Command:
-    """Options that select the cluster, say how to connect to it (cli/admin/client.py reads these), and the output format."""
+    """Options that select the cluster, say how to connect to it, and the output format."""
+    return AS(cluster_options(command))
+
+
+def cluster_options(command: Command) -> Command:
+    """Options that select the cluster and say how to connect to it: cli/admin/client.py reads these."""
     command = click.option(
         "-X",
         "properties",
@@ -118,15 +123,13 @@ def client_options(command: Command) -> Command:
         shell_complete=_profile_names,
         help="A section of ~/.config/raftka/profiles.toml: bootstrap_server and client properties. Other options are stronger.",
     )(command)
-    return AS(
-        click.option(
-            "--bootstrap-server",
-            default="localhost:9092",
-            envvar="RAFTKA_BOOTSTRAP_SERVER",
-            show_default=True,
-            show_envvar=True,
-            metavar="HOST:PORT[,...]",
-            callback=_server,
-            help="Where to ask first.",
-        )(command)
-    )
+    return click.option(
+        "--bootstrap-server",
+        default="localhost:9092",
+        envvar="RAFTKA_BOOTSTRAP_SERVER",
+        show_default=True,
+        show_envvar=True,
+        metavar="HOST:PORT[,...]",
+        callback=_server,
+        help="Where to ask first.",
+    )(command)

@@ -10,7 +10,11 @@ from typing import Protocol
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.listening import CannotListen
 
-EDGES = {"zookeeper.bridge.port": "zookeeper_bridge.edge"}  # setting: module with open_edge(services)
+EDGES = {  # setting: module with open_edge(services)
+    "registry.port": "raftka.cluster.registry_edge",
+    "zookeeper.bridge.port": "zookeeper_bridge.edge",
+}
+EXTRAS = {"registry.port": "raftka[registry]"}  # what has the libraries that it needs
 TOO = {"zookeeper.bridge.port": ("zookeeper.bridge.secure.port",)}  # settings that open it as well
 
 
@@ -37,7 +41,8 @@ def _open(services: Services, setting: str, module: str) -> Edge:
         edge: Edge = import_module(module).open_edge(services)
         return edge
     except ModuleNotFoundError as error:
-        raise ValueError(f"{setting} is set, and there is no {error.name}: install raftka with all its packages") from error
+        package = EXTRAS.get(setting, "raftka with all its packages")
+        raise ValueError(f"{setting} is set, and there is no {error.name}: install {package}") from error
     except OSError as error:
         setting = error.setting if isinstance(error, CannotListen) else setting
         remedy = f"; stop the process that listens there, or change `{setting}`" if error.errno == EADDRINUSE else ""

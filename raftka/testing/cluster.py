@@ -12,19 +12,25 @@ from concurrent.futures import Future
 from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
 
 from raftka.broker.node import Node
 from raftka.broker.replica.partition import Partition
+from raftka.client.blocking.client import Client
+from raftka.client.blocking.connection import addresses_of
 from raftka.cluster.embedded import Cluster as Embedded
 from raftka.cluster.embedded import EmbeddedNode, launch
 from raftka.cluster.secured.keys import ClientFiles, ClusterSecurity
 from raftka.metadata.commands import Command, CreateTopics, DeleteTopics, DoomedTopic, NewTopic
+from raftka.security.client_security import PLAINTEXT
 from raftka.testing.faults import Fault, Faults, api_key, error_code
 from raftka.testing.views import GroupView, StoredRecord, committed_records, group_view
 from raftka.wire.errors import Code, KafkaError
+
+if TYPE_CHECKING:
+    from raftka.registry.server import RegistryServer
 
 T = TypeVar("T")
 START_SECONDS = 60.0  # on a machine that is busy with much else
@@ -187,6 +193,16 @@ class Cluster:
 
     def clear_faults(self) -> None:
         self._sync(self._faults.clear)
+
+    # a schema registry
+
+    def registry(self, topic: str = "_schemas") -> "RegistryServer":
+        """One on this cluster, in threads of its own: `with cluster.registry() as registry: registry.url`. Needs raftka[registry]."""
+        from raftka.registry.server import CLIENT_ID, Port, RegistryServer
+
+        security = self.client_files().security if self._security is not None else PLAINTEXT
+        brokers = addresses_of(self.bootstrap_servers)
+        return RegistryServer(lambda: Client(brokers, CLIENT_ID, security=security), Port(number=0), topic)
 
     # topics and records
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from raftka.registry.server import RegistryServer
     from raftka.testing.cluster import Cluster
 
 NODES = "raftka_nodes"
@@ -49,6 +50,15 @@ def raftka_topic(raftka_cluster: "Cluster", request: pytest.FixtureRequest) -> I
     name = raftka_cluster.create_topic(f"{topic_name(request.node.name)}-{next(numbers)}")
     yield name
     raftka_cluster.delete_topic(name)
+
+
+@pytest.fixture
+def raftka_registry(raftka_cluster: "Cluster") -> "Iterator[RegistryServer]":
+    """An empty schema registry on that cluster, with `url`; what it had is gone after the test. Needs raftka[registry]."""
+    topic = f"_schemas-{next(numbers)}"
+    with raftka_cluster.registry(topic) as registry:
+        yield registry
+    raftka_cluster.delete_topic(topic)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -8,6 +8,7 @@ from raftka.client.blocking.client import Client, Unreachable, error_codes
 from raftka.client.blocking.connection import ANSWER_S, Connection, Unsupported, addresses_of
 from raftka.client.blocking.producer import NOBODY, Producer
 from raftka.client.blocking.reader import FetchedRecord, Reader
+from raftka.client.blocking.transaction import begin, end
 from raftka.testing import Cluster
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.fetch import FetchResponse
@@ -91,6 +92,36 @@ def test_a_leader_that_says_it_is_none_is_looked_for_again(cluster: Cluster, cli
 
     assert client.ask_leader((topic, 0), LIST_OFFSETS, end_request(topic)).topics[0].partitions[0].error_code == 0
     assert fault.hits == 2
+
+
+def test_a_partition_that_nobody_led_is_asked_for_again(cluster: Cluster, client: Client) -> None:
+    topic = cluster.create_topic(replication_factor=1)
+    dead = cluster.leader(topic)
+    cluster.kill(dead)
+    cluster.wait_for(lambda: client.refresh([topic]).topics[0].partitions[0].leader_id == -1)
+    assert client.leader((topic, 0)) is None
+
+    cluster.restart(dead)
+
+    cluster.wait_for(lambda: client.leader((topic, 0)) is not None)
+
+
+def test_committed_records_are_read_without_aborted_ones(cluster: Cluster, client: Client) -> None:
+    topic = cluster.create_topic(replication_factor=3)
+    for value, commit in ((b"first", True), (b"aborted", False), (b"second", True)):
+        identity = begin(client, "reader", 10_000)
+        producer = Producer(client, identity=identity)
+        producer.add((topic, 0), (None, value, (), 1))
+        producer.flush()
+        end(client, identity, commit=commit)
+    write(client, topic, range(1))
+
+    reader, found = Reader(client, {(topic, 0): 0}, committed=True), list[FetchedRecord]()
+    while len(found) < 3:
+        found += reader.poll(1.0, 100)
+    reader.close()
+
+    assert [record.value for record in found] == [b"first", b"second", b"0"]
 
 
 def test_a_request_goes_to_the_coordinator_that_follows_a_dead_one(cluster: Cluster, client: Client) -> None:

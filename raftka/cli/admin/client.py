@@ -46,12 +46,12 @@ def connect(bootstrap_server: str) -> Iterator[Client]:
         addresses = addresses_of(bootstrap_server)
     except ValueError as error:
         raise CommandFailed(f"--bootstrap-server {bootstrap_server}: {error}; it is HOST:PORT[,HOST:PORT...]") from None
-    with Client(addresses, "raftka-cli", security=_security()) as client:
+    with Client(addresses, "raftka-cli", security=command_security()) as client:
         _hear_of_brokers(client, bootstrap_server)
         yield client
 
 
-def _security() -> ClientSecurity:
+def command_security() -> ClientSecurity:
     """Of the command that runs: -X, its --command-config, its --profile, the strongest first. Raises CommandFailed."""
     context = click.get_current_context(silent=True)
     meta = context.meta if context is not None else {}

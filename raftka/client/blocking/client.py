@@ -262,12 +262,15 @@ class Client:
             patience.wait(why)
 
     def leader(self, where: Where) -> tuple[Address, int] | None:
-        """Its address and the leader epoch, as far as known; None: nobody leads it. Raises OSError."""
+        """Its address and the leader epoch, as far as known; None: nobody leads it, so brokers are asked again the next time. Raises OSError."""
         if where not in self._leaders:
             self.refresh([where[0]])
         leader = self._leaders.get(where, Leader(-1, -1))
         address = self.brokers.get(leader.node_id)
-        return None if address is None else (address, leader.epoch)
+        if address is None:
+            self._leaders.pop(where, None)
+            return None
+        return address, leader.epoch
 
     def by_leader(self, wheres: Iterable[Where]) -> tuple[dict[Address, list[Where]], str]:
         """The partitions by their leader's address, and why some are left out: nobody leads them. Raises OSError."""

@@ -3,15 +3,15 @@
 import select
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from raftka.client.blocking.client import PAUSE_S, Client, Where, by_topic, check, is_retriable
 from raftka.client.blocking.connection import Connection, Reply
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.fetch import FETCH, FetchRequest, FetchResponse
+from raftka.wire.messages.fetch import FETCH, AbortedTransaction, FetchRequest, FetchResponse
 from raftka.wire.messages.list_offsets import EARLIEST
-from raftka.wire.records import CONTROL, RecordHeaders, crc_matches, iterate, records_of
+from raftka.wire.records import CONTROL, TRANSACTIONAL, RecordHeaders, crc_matches, iterate, records_of
 
 BY_NAME = 12  # the last version of Fetch with names of topics
 WAIT_MS = 500
@@ -37,10 +37,10 @@ class _Asked(NamedTuple):
 class Reader:
     """One request is under way at each leader. A leader that is lost is looked for without end: brokers may be away for hours."""
 
-    def __init__(self, client: Client, positions: Mapping[Where, int], *, reset: int = EARLIEST) -> None:
-        """`reset`: EARLIEST or LATEST, where a position is not in the log any more."""
+    def __init__(self, client: Client, positions: Mapping[Where, int], *, reset: int = EARLIEST, committed: bool = False) -> None:
+        """`reset`: EARLIEST or LATEST, where a position is not in the log any more. `committed`: without records of transactions not committed."""
         self.positions = dict(positions)  # of the records that come next
-        self._client, self._reset = client, reset
+        self._client, self._reset, self._committed = client, reset, committed
         self._next = dict(positions)  # to be fetched
         self._asked: list[_Asked] = []
         self._found: deque[tuple[Where, int, FetchedRecord | None]] = deque()  # with the position behind it
@@ -100,7 +100,7 @@ class Reader:
             offsets = {where: self._next[where] for where in wheres}
             connection = self._client.take(address)
             try:
-                self._asked.append(_Asked(connection, connection.send(FETCH, _request(offsets), BY_NAME), offsets))
+                self._asked.append(_Asked(connection, connection.send(FETCH, _request(offsets, self._committed), BY_NAME), offsets))
             except BaseException:
                 connection.close()
                 raise
@@ -124,27 +124,36 @@ class Reader:
                     self._lost({where: 0})
                 else:
                     check(each.error_code, f"{where[0]}-{where[1]}")
-                    for after, record in _records(where, asked.offsets[where], each.records):
+                    aborted = each.aborted_transactions or ()
+                    for after, record in _records(where, asked.offsets[where], each.records, aborted):
                         self._next[where] = after
                         self._found.append((where, after, record))
 
 
-def _records(where: Where, offset: int, records: memoryview | bytes | None) -> Iterator[tuple[int, FetchedRecord | None]]:
+def _records(
+    where: Where, offset: int, records: memoryview | bytes | None, aborted: Sequence[AbortedTransaction]
+) -> Iterator[tuple[int, FetchedRecord | None]]:
     """From `offset` on, each with the offset behind it; None where a batch ends with what is no record. Raises KafkaError for what is no batch."""
+    begins = deque(sorted((each.first_offset, each.producer_id) for each in aborted))
+    aborting: set[int] = set()  # producers whose transaction here was aborted
     for header, batch in iterate(memoryview(records or b"")):
         if not crc_matches(batch, header):
             raise KafkaError(Code.CORRUPT_MESSAGE, f"{where[0]}-{where[1]} at offset {header.base_offset}")
-        if not header.attributes & CONTROL:
+        while begins and begins[0][0] <= header.last_offset:
+            aborting.add(begins.popleft()[1])
+        if header.attributes & CONTROL:
+            aborting.discard(header.producer_id)  # its transaction ends
+        elif not (header.attributes & TRANSACTIONAL and header.producer_id in aborting):
             for record in records_of(batch):
                 if record.offset >= offset:
                     yield record.offset + 1, FetchedRecord(where[0], where[1], *record)
         yield header.last_offset + 1, None
 
 
-def _request(offsets: Mapping[Where, int]) -> FetchRequest:
+def _request(offsets: Mapping[Where, int], committed: bool) -> FetchRequest:
     topic = FETCH.request.topics
     asked = by_topic(
         (where, topic.partitions(partition=where[1], fetch_offset=offset, partition_max_bytes=PARTITION_BYTES)) for where, offset in offsets.items()
     )
     topics = [topic(topic=name, partitions=partitions) for name, partitions in asked.items()]
-    return FETCH.request(max_wait_ms=WAIT_MS, min_bytes=1, max_bytes=ANSWER_BYTES, topics=topics)
+    return FETCH.request(isolation_level=int(committed), max_wait_ms=WAIT_MS, min_bytes=1, max_bytes=ANSWER_BYTES, topics=topics)

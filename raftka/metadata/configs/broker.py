@@ -198,6 +198,16 @@ USED: dict[str, tuple[Check | None, str]] = {
         one_of(*SELECTORS),
         "Whether consumers that tell their rack read from a follower there.",
     ),
+    "registry.client.config": (None, "Client properties in a file, with which the registry connects to the cluster; unset: PLAINTEXT."),
+    "registry.host": (None, "Where the schema registry listens."),
+    "registry.login.mechanism": (
+        one_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
+        "The registry asks for names and passwords, tries them at a broker by this mechanism, and allows what ACLs allow; unset: all may do all.",
+    ),
+    "registry.port": (between(0, 65535), "Port of the schema registry; 0 picks a free one, unset: none. Needs raftka[registry]."),
+    "registry.ssl.certificate.location": (None, "PEM: the registry's port has TLS."),
+    "registry.ssl.key.location": (None, "PEM, of this certificate; unset: it is in the same file."),
+    "registry.topic": (None, "Where the registry keeps schemas."),
     "replica.lag.time.max.ms": (at_least(1), "A follower that has not caught up for so long leaves the ISR."),
     "sasl.enabled.mechanisms": (None, "SASL mechanisms: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER. With a listener's prefix."),
     "sasl.jaas.config": (

@@ -376,6 +376,13 @@ raftka.log.flush string fsync
 raftka.log.level string info
 raftka.quorum.heartbeat.interval.ms int 200
 raftka.validation string header
+registry.client.config string -
+registry.host string 127.0.0.1
+registry.login.mechanism string -
+registry.port int -
+registry.ssl.certificate.location string -
+registry.ssl.key.location string -
+registry.topic string _schemas
 zookeeper.bridge.4lw.commands.whitelist list srvr
 zookeeper.bridge.admin.port int -
 zookeeper.bridge.enforce.auth.schemes list ""

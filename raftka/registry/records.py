@@ -1,0 +1,155 @@
+"""The records of the topic `_schemas`, keys and values, as Confluent's registry writes them.
+
+A key is JSON with `keytype` first; values are JSON, or null, which takes back what the key said:
+
+    SCHEMA {subject, version}     a version of a subject, or that it is deleted but can still be looked up by its id
+    DELETE_SUBJECT {subject}      all versions up to one of them are deleted
+    CLEAR_SUBJECT {subject}       forget the subject's deleted versions
+    CONFIG, MODE {subject}        the level of compatibility, the mode; of all subjects where the subject is null
+    NOOP                          nothing. A value {"maxId": N} of ours keeps ids from being given out again when the schemas that had them are gone
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from raftka.json_values import JsonObject
+
+AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
+SCHEMA, DELETE_SUBJECT, CLEAR_SUBJECT, CONFIG, MODE, NOOP = "SCHEMA", "DELETE_SUBJECT", "CLEAR_SUBJECT", "CONFIG", "MODE", "NOOP"
+MAGIC = {SCHEMA: 1}  # 0 for the other types of keys
+
+Record = tuple[bytes, bytes | None]
+
+
+class SchemaReference(NamedTuple):
+    """A schema that another one names, and which version of which subject it is."""
+
+    name: str
+    subject: str
+    version: int
+
+    @property
+    def described(self) -> JsonObject:
+        return self._asdict()
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A schema without its place: two subjects may have the same one, and then it has one id."""
+
+    schema_type: str
+    text: str
+    references: tuple[SchemaReference, ...] = ()
+
+    @property
+    def described(self) -> JsonObject:
+        """What is said of it everywhere: Avro's type and no references are not told."""
+        found: JsonObject = {} if self.schema_type == AVRO else {"schemaType": self.schema_type}
+        if self.references:
+            found["references"] = [each.described for each in self.references]
+        return {**found, "schema": self.text}
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A version of a subject."""
+
+    subject: str
+    version: int
+    schema_id: int
+    body: Body
+    deleted: bool = False
+
+    @property
+    def described(self) -> JsonObject:
+        return {"subject": self.subject, "version": self.version, "id": self.schema_id, **self.body.described}
+
+
+class Key(NamedTuple):
+    kind: str
+    subject: str | None = None
+    version: int = 0
+
+
+def schema_record(version: Registered) -> Record:
+    return _key(SCHEMA, subject=version.subject, version=version.version), _bytes({**version.described, "deleted": version.deleted})
+
+
+def no_schema_record(version: Registered) -> Record:
+    """It never was."""
+    return _key(SCHEMA, subject=version.subject, version=version.version), None
+
+
+def delete_subject_record(subject: str, up_to: int) -> Record:
+    return _key(DELETE_SUBJECT, subject=subject), _bytes({"subject": subject, "version": up_to})
+
+
+def level_record(subject: str | None, level: str | None) -> Record:
+    return _key(CONFIG, subject=subject), None if level is None else _bytes({"compatibilityLevel": level})
+
+
+def mode_record(subject: str | None, mode: str | None) -> Record:
+    return _key(MODE, subject=subject), None if mode is None else _bytes({"mode": mode})
+
+
+def used_ids_record(highest: int) -> Record:
+    return _key(NOOP), _bytes({"maxId": highest})
+
+
+def read_key(key: bytes) -> Key:
+    """Raises ValueError."""
+    found = _mapping(key)
+    kind, subject, version = found.get("keytype"), found.get("subject"), found.get("version", 0)
+    if not isinstance(kind, str) or not isinstance(subject, str | None) or not isinstance(version, int):
+        raise ValueError("its key is none of a registry")
+    return Key(kind, subject, version)
+
+
+def read_value(value: bytes) -> JsonObject:
+    """Raises ValueError."""
+    return _mapping(value)
+
+
+def read_schema(value: Mapping[str, object]) -> Registered:
+    """Raises ValueError."""
+    subject, version, schema_id, text = (value.get(name) for name in ("subject", "version", "id", "schema"))
+    schema_type, deleted = value.get("schemaType") or AVRO, value.get("deleted") is True
+    if not isinstance(subject, str) or not isinstance(version, int) or not isinstance(schema_id, int) or not isinstance(text, str):
+        raise ValueError("its value is no schema")
+    return Registered(subject, version, schema_id, Body(str(schema_type), text, read_references(value.get("references"))), deleted)
+
+
+def read_references(found: object) -> tuple[SchemaReference, ...]:
+    """Raises ValueError."""
+    if found is None:
+        return ()
+    if not isinstance(found, list):
+        raise ValueError("references are a list")
+    return tuple(_reference(each) for each in found)
+
+
+def _reference(found: object) -> SchemaReference:
+    name, subject, version = (found.get(each) for each in SchemaReference._fields) if isinstance(found, Mapping) else (None, None, None)
+    if not isinstance(name, str) or not isinstance(subject, str) or type(version) is not int:
+        raise ValueError("a reference has a name, a subject and the number of a version")
+    return SchemaReference(name, subject, version)
+
+
+def _key(kind: str, **rest: object) -> bytes:
+    return _bytes({"keytype": kind, **rest, "magic": MAGIC.get(kind, 0)})
+
+
+def _bytes(value: JsonObject) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _mapping(data: bytes) -> JsonObject:
+    try:
+        found = json.loads(data)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not isinstance(found, dict):
+        raise ValueError("it is no JSON object")
+    return found

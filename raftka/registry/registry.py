@@ -1,0 +1,295 @@
+"""What the registry does: looks schemas up, and decides which records a change writes. Knows neither HTTP nor the topic's connections.
+
+Methods that parse schemas or write are slow: they are for threads. The others take the lock for as long as their answer is long.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from raftka.json_values import JsonObject
+from raftka.registry.errors import (
+    INVALID_LEVEL,
+    INVALID_MODE,
+    INVALID_SCHEMA,
+    NOT_PERMITTED,
+    REFERENCE_EXISTS,
+    RegistryError,
+    no_level,
+    no_mode,
+    no_schema,
+    no_subject,
+    subject_deleted,
+    subject_not_deleted,
+    version_deleted,
+    version_not_deleted,
+)
+from raftka.registry.formats.schema import Parsed, Reference
+from raftka.registry.log import Decided, SchemasLog
+from raftka.registry.records import (
+    Body,
+    Record,
+    Registered,
+    delete_subject_record,
+    level_record,
+    mode_record,
+    no_schema_record,
+    schema_record,
+    used_ids_record,
+)
+from raftka.registry.schemas import Resolved, format_of, parsed, problems
+from raftka.registry.state import DEFAULT_LEVEL, DEFAULT_MODE, LATEST, LEVELS, MODES, State
+
+CONFLICT = 409
+LARGEST_ID = (1 << 31) - 1
+
+
+class Asked(NamedTuple):
+    """A schema as a request has it."""
+
+    body: Body
+    normalize: bool = False
+    schema_id: int | None = None  # these two are given in mode IMPORT
+    version: int | None = None
+
+
+class Registry:
+    def __init__(self, log: SchemasLog) -> None:
+        self._log = log
+
+    def ask(self, question: Callable[[State], JsonObject | list[object] | str]) -> JsonObject | list[object] | str:
+        """A question that parses nothing. Raises RegistryError."""
+        with self._log.lock:
+            return question(self._log.state)
+
+    # schemas
+
+    def find(self, subject: str, asked: Asked, *, deleted: bool = False) -> JsonObject:
+        """Return the newest version of the subject with this schema. Raises RegistryError."""
+        with self._log.lock:
+            versions = self._log.state.versions(subject, deleted=deleted)
+        if not versions:
+            raise no_subject(subject)
+        found = self._same(self._body(asked), versions)
+        if found is None:
+            raise no_schema()
+        return found.described
+
+    def register(self, subject: str, asked: Asked) -> JsonObject:
+        """Return the schema with its id; of one that the subject has already, without a write. Raises RegistryError."""
+        body = self._body(asked)
+        with self._log.lock:
+            versions = self._log.state.versions(subject)
+        known = self._same(body, versions)
+        if known is not None and asked.schema_id in (None, known.schema_id) and asked.version in (None, known.version):
+            return {"id": known.schema_id, **known.body.described}
+        version = self._log.write(lambda: self._new_version(subject, body, asked))
+        return {"id": version.schema_id, **version.body.described}
+
+    def _new_version(self, subject: str, body: Body, asked: Asked) -> Decided[Registered]:
+        with self._log.lock:
+            state = self._log.state
+            versions, mode, level = state.versions(subject), self._writable(subject, importing=asked.schema_id is not None), state.level(subject)
+            version, known_id, highest = state.next_version(subject), state.id_of(body), state.highest_id
+        known = self._same(body, versions)
+        if mode == "IMPORT":
+            return self._imported(subject, body, asked, version)
+        if known is not None:
+            return known, ()
+        why = self._problems(level, body, versions)
+        if why:
+            text = f'Schema being registered is incompatible with an earlier schema for subject "{subject}", details: {"; ".join(why)}'
+            raise RegistryError(CONFLICT, text)
+        if known_id is None and highest >= LARGEST_ID:
+            raise RegistryError(NOT_PERMITTED, "there is no id left")
+        new = Registered(subject, version, known_id if known_id is not None else highest + 1, body)
+        return new, (schema_record(new),)
+
+    def _imported(self, subject: str, body: Body, asked: Asked, version: int) -> Decided[Registered]:
+        """With the id, and perhaps the version, of another registry."""
+        schema_id = asked.schema_id
+        if schema_id is None or not 0 <= schema_id <= LARGEST_ID:
+            raise RegistryError(NOT_PERMITTED, f"Subject {subject} is in import mode: a schema has its id with it")
+        with self._log.lock:
+            try:
+                there: Body | None = self._log.state.body(schema_id)
+            except RegistryError:
+                there = None
+        if there is not None and there != body:
+            raise RegistryError(NOT_PERMITTED, f"Overwrite new schema with id {schema_id} is not permitted.")
+        new = Registered(subject, asked.version or version, schema_id, body)
+        return new, (schema_record(new),)
+
+    def compatible(self, subject: str, version: int | None, asked: Asked) -> list[str]:
+        """Return why the schema does not go with a version, LATEST for the newest; None for those that the level names. Raises RegistryError."""
+        body = self._body(asked)
+        with self._log.lock:
+            state = self._log.state
+            level = state.level(subject)
+            versions = state.versions(subject) if version is None else [self._to_compare(state, subject, version)]
+        return self._problems(level, body, [each for each in versions if each is not None])
+
+    @staticmethod
+    def _to_compare(state: State, subject: str, version: int) -> Registered | None:
+        """Nothing has been registered where the newest of no versions is asked for: then all is compatible."""
+        if version == LATEST and not state.versions(subject):
+            return None
+        return state.version(subject, version)
+
+    # deleting
+
+    def delete_subject(self, subject: str, *, permanent: bool) -> list[int]:
+        """Return the versions that are gone. Raises RegistryError."""
+
+        def decide() -> Decided[list[int]]:
+            with self._log.lock:
+                state = self._log.state
+                everything, alive = state.versions(subject, deleted=True), state.versions(subject)
+                if not everything:
+                    raise no_subject(subject)
+                self._writable(subject)
+                if permanent and alive:
+                    raise subject_not_deleted(subject)
+                if not permanent and not alive:
+                    raise subject_deleted(subject)
+                going = everything if permanent else alive
+                self._unreferenced(state, going)
+                records: list[Record] = [delete_subject_record(subject, alive[-1].version)] if not permanent else self._gone(state, going)
+                records += [level_record(subject, None)] if subject in state.levels else []
+                records += [mode_record(subject, None)] if subject in state.modes else []
+            return [each.version for each in going], records
+
+        return self._log.write(decide)
+
+    def delete_version(self, subject: str, version: int, *, permanent: bool) -> int:
+        """Return the version that is gone. Raises RegistryError."""
+
+        def decide() -> Decided[int]:
+            with self._log.lock:
+                state = self._log.state
+                found = state.version(subject, version, deleted=permanent or version != LATEST)
+                self._writable(subject)
+                if found.deleted and not permanent:
+                    raise version_deleted(subject, found.version)
+                if permanent and not found.deleted:
+                    raise version_not_deleted(subject, found.version)
+                self._unreferenced(state, [found])
+                gone = Registered(subject, found.version, found.schema_id, found.body, deleted=True)
+                return found.version, self._gone(state, [found]) if permanent else [schema_record(gone)]
+
+        return self._log.write(decide)
+
+    @staticmethod
+    def _gone(state: State, versions: Iterable[Registered]) -> list[Record]:
+        return [used_ids_record(state.highest_id), *map(no_schema_record, versions)]
+
+    @staticmethod
+    def _unreferenced(state: State, versions: Iterable[Registered]) -> None:
+        going = {(each.subject, each.version) for each in versions}
+        for subject, version in going:
+            if any((by.subject, by.version) not in going for by in state.referrers(subject, version)):
+                raise RegistryError(
+                    REFERENCE_EXISTS, f"One or more references exist to the schema {{magic=1,keytype=SCHEMA,subject={subject},version={version}}}."
+                )
+
+    # levels and modes; the subject None is for all
+
+    def level(self, subject: str | None, *, default: bool = False) -> str:
+        """`default`: of all subjects, where this one has none. Raises RegistryError."""
+        with self._log.lock:
+            levels = self._log.state.levels
+            if subject is not None and subject not in levels and not default:
+                raise no_level(subject)
+            return levels.get(subject, levels.get(None, DEFAULT_LEVEL))
+
+    def set_level(self, subject: str | None, level: str | None) -> str:
+        """None: none of its own any more. Return what it was or is. Raises RegistryError."""
+        if level is not None and level not in LEVELS:
+            raise RegistryError(INVALID_LEVEL, f"Invalid compatibility level. Valid values are {', '.join(map(str.lower, LEVELS))}")
+
+        def decide() -> Decided[str]:
+            with self._log.lock:
+                if self._log.state.modes.get(None) == "READONLY_OVERRIDE":
+                    raise RegistryError(NOT_PERMITTED, "All subjects are in read-only mode")
+                before = self._log.state.levels.get(subject)
+            if level is None and before is None and subject is not None:
+                raise no_subject(subject)
+            return level or before or DEFAULT_LEVEL, (level_record(subject, level),)
+
+        return self._log.write(decide)
+
+    def mode(self, subject: str | None, *, default: bool = False) -> str:
+        """`default`: of all subjects, where this one has none. Raises RegistryError."""
+        with self._log.lock:
+            modes = self._log.state.modes
+            if subject is not None and subject not in modes and not default:
+                raise no_mode(subject)
+            return modes.get(subject, modes.get(None, DEFAULT_MODE))
+
+    def set_mode(self, subject: str | None, mode: str | None, *, force: bool = False) -> str:
+        """None: none of its own any more. Return what it was or is. Raises RegistryError."""
+        if mode is not None and mode not in MODES:
+            raise RegistryError(INVALID_MODE, f"Invalid mode. Valid values are {', '.join(MODES)}")
+
+        def decide() -> Decided[str]:
+            with self._log.lock:
+                state = self._log.state
+                before = state.modes.get(subject)
+                has_schemas = any(state.subjects()) if subject is None else any(state.versions(subject))
+            if mode is None and before is None and subject is not None:
+                raise no_subject(subject)
+            if mode == "IMPORT" and before != "IMPORT" and has_schemas and not force:
+                raise RegistryError(NOT_PERMITTED, "Cannot import since found existing subjects")
+            return mode or before or DEFAULT_MODE, (mode_record(subject, mode),)
+
+        return self._log.write(decide)
+
+    def _writable(self, subject: str, *, importing: bool = False) -> str:
+        """Return the mode. Under the lock. Raises RegistryError."""
+        mode = self._log.state.mode(subject)
+        if mode in ("READONLY", "READONLY_OVERRIDE"):
+            raise RegistryError(NOT_PERMITTED, f"Subject {subject} is in read-only mode")
+        if importing and mode != "IMPORT":
+            raise RegistryError(NOT_PERMITTED, f"Subject {subject} is not in import mode")
+        return mode
+
+    # schemas and their types
+
+    def _resolved(self, body: Body) -> Resolved:
+        with self._log.lock:
+            try:
+                return tuple(Reference(name, each.text) for name, each in self._log.state.resolved(body.references))
+            except RegistryError as error:
+                raise RegistryError(INVALID_SCHEMA, f"Invalid schema: a schema that it refers to is not there: {error}") from None
+
+    def _parsed(self, body: Body) -> Parsed:
+        return parsed(body.schema_type, body.text, self._resolved(body))
+
+    def _body(self, asked: Asked) -> Body:
+        """As it is stored. Raises RegistryError."""
+        schema = self._parsed(asked.body)
+        return Body(asked.body.schema_type, schema.normalized if asked.normalize else schema.text, asked.body.references)
+
+    def _same(self, body: Body, versions: Sequence[Registered]) -> Registered | None:
+        """Return the newest version with this schema."""
+        for each in reversed(versions):
+            if each.body == body:
+                return each
+        wanted = None
+        for each in reversed(versions):
+            if (each.body.schema_type, each.body.references) == (body.schema_type, body.references):
+                wanted = wanted or self._parsed(body).canonical
+                if self._parsed(each.body).canonical == wanted:
+                    return each
+        return None
+
+    def _problems(self, level: str, body: Body, versions: Sequence[Registered]) -> list[str]:
+        if level == "NONE":
+            return []
+        wanted = versions if level.endswith("_TRANSITIVE") else versions[-1:]
+        before = [(each.version, each.body.schema_type, self._parsed(each.body)) for each in wanted]
+        return problems(level, body.schema_type, self._parsed(body), before)
+
+    def serialized(self, body: Body) -> str:
+        """Protobuf's descriptor in base64. Raises RegistryError."""
+        serialize = getattr(format_of(body.schema_type), "serialized", None)
+        return body.text if serialize is None else str(serialize(self._parsed(body)))

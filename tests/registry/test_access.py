@@ -1,0 +1,188 @@
+"""A registry of a secured cluster: passwords of the cluster's users, and what their ACLs allow at the topics of the subjects."""
+
+import base64
+from collections.abc import Iterator
+
+import pytest
+
+from raftka.client.blocking.client import Client
+from raftka.client.blocking.connection import addresses_of
+from raftka.limits import Limit
+from raftka.registry.access import User
+from raftka.registry.broker_access import RIGHTS_S, BrokerAccess, as_user
+from raftka.registry.server import Port, RegistryServer
+from raftka.security.client_security import ClientSecurity
+from raftka.testing import Cluster
+from raftka.wire.messages.acls import CREATE_ACLS
+from tests.registry.rest import Rest
+
+ADMIN = ClientSecurity("SASL_PLAINTEXT", "PLAIN", "admin", "admin-secret")
+READ, WRITE, CREATE, DELETE, DESCRIBE, ALTER_CONFIGS = 3, 4, 5, 6, 8, 11
+TOPIC, CLUSTER = 2, 4
+LITERAL, ALLOW = 3, 3
+RIGHTS = [
+    ("reader", TOPIC, "orders", READ),
+    ("writer", TOPIC, "orders", WRITE),
+    ("keeper", TOPIC, "orders", DELETE),
+    ("keeper", TOPIC, "orders", READ),
+    ("tuner", TOPIC, "orders", ALTER_CONFIGS),
+    ("tuner", TOPIC, "orders", DESCRIBE),
+    ("maker", CLUSTER, "kafka-cluster", CREATE),
+]
+USERS = sorted({"admin", *(user for user, *_ in RIGHTS), "nobody"})
+STRING, INT = '"string"', '"int"'
+
+
+@pytest.fixture(scope="module")
+def secured() -> Iterator[Cluster]:
+    users = " ".join(f'user_{name}="{name}-secret"' for name in USERS)
+    jaas = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="admin" password="admin-secret" {users};'
+    settings = {
+        "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "listener.name.plaintext.plain.sasl.jaas.config": jaas,
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:admin;User:ANONYMOUS",
+    }
+    with Cluster(properties=settings) as cluster:
+        cluster.create_topic("orders")
+        rows = [
+            CREATE_ACLS.request.creations(
+                resource_type=kind,
+                resource_name=name,
+                resource_pattern_type=LITERAL,
+                principal=f"User:{user}",
+                host="*",
+                operation=operation,
+                permission_type=ALLOW,
+            )
+            for user, kind, name, operation in RIGHTS
+        ]
+        with Client(addresses_of(cluster.bootstrap_servers), security=ADMIN) as client:
+            answer = client.ask(CREATE_ACLS, CREATE_ACLS.request(creations=rows))
+            assert {each.error_code for each in answer.results} == {0}
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def registry(secured: Cluster) -> Iterator[RegistryServer]:
+    brokers = addresses_of(secured.bootstrap_servers)
+    access = BrokerAccess(lambda user: Client(brokers, security=as_user(ADMIN, "PLAIN", user)))
+    with RegistryServer(lambda: Client(brokers, security=ADMIN), Port(number=0), access=access, login=access) as registry:
+        with login(registry, "admin") as rest:
+            rest.register("orders-value", STRING)
+            rest.register("hidden-value", INT)
+        yield registry
+
+
+def login(registry: RegistryServer, name: str, password: str | None = None) -> Rest:
+    shown = base64.b64encode(f"{name}:{f'{name}-secret' if password is None else password}".encode()).decode()
+    return Rest(registry, {"Authorization": f"Basic {shown}"})
+
+
+@pytest.mark.parametrize(
+    "headers", [{}, {"Authorization": "Basic"}, {"Authorization": "Basic !"}, {"Authorization": "Bearer x"}, {"Authorization": "Basic eA=="}]
+)
+def test_nobody_gets_an_answer_without_a_password(registry: RegistryServer, headers: dict[str, str]) -> None:
+    with Rest(registry, headers) as rest:
+        answer = rest.ask("GET", "/subjects")
+
+    assert (answer.status, answer.code) == (401, 40101)
+
+
+@pytest.mark.parametrize(("name", "password"), [("admin", "wrong"), ("admin", ""), ("stranger", "x"), ("", "x"), ("admin", "admin-secret ")])
+def test_wrong_passwords(registry: RegistryServer, name: str, password: str) -> None:
+    with login(registry, "admin") as rest:
+        assert rest.get("/subjects")  # the right one is known
+
+    with login(registry, name, password) as rest:
+        assert rest.ask("GET", "/subjects").status == 401
+
+
+CASES: list[tuple[str, str, object, set[str]]] = [  # with the users who may do it, beside admin
+    ("GET", "/subjects/orders-value/versions", None, {"reader", "writer", "keeper"}),
+    ("GET", "/subjects/orders-value/versions/1", None, {"reader", "writer", "keeper"}),
+    ("GET", "/schemas/ids/1", None, {"reader", "writer", "keeper"}),
+    ("GET", "/schemas/ids/2", None, set()),  # of a topic that is not there
+    ("POST", "/subjects/orders-value", {"schema": STRING}, {"reader", "writer", "keeper"}),
+    ("POST", "/subjects/orders-value/versions", {"schema": STRING}, {"writer"}),
+    ("POST", "/subjects/orders-key/versions", {"schema": STRING}, {"writer"}),
+    ("POST", "/subjects/fresh-value/versions", {"schema": STRING}, {"maker"}),
+    ("POST", "/compatibility/subjects/orders-value/versions/latest", {"schema": STRING}, {"reader", "writer", "keeper"}),
+    ("PUT", "/config/orders-value", {"compatibility": "NONE"}, {"tuner"}),
+    ("PUT", "/mode/orders-value", {"mode": "READWRITE"}, {"tuner"}),
+    ("PUT", "/config", {"compatibility": "BACKWARD"}, set()),
+    ("PUT", "/mode", {"mode": "READWRITE"}, set()),
+    ("DELETE", "/subjects/orders-key", None, {"keeper"}),
+]
+
+
+@pytest.mark.parametrize(("method", "target", "body", "allowed"), CASES, ids=lambda value: str(value) if isinstance(value, str) else "")
+def test_acls_of_the_topic_decide(registry: RegistryServer, method: str, target: str, body: object, allowed: set[str]) -> None:
+    """A user who is allowed may be told that there is nothing to do."""
+    for user in (*(set(USERS) - {"admin"} - allowed), *allowed, "admin"):
+        with login(registry, user) as rest:
+            answer = rest.ask(method, target, body)
+        assert (answer.status == 403) == (user not in {*allowed, "admin"}), (user, answer)
+
+
+def test_lists_have_only_what_a_user_may_see(registry: RegistryServer) -> None:
+    with login(registry, "reader") as rest:
+        assert "orders-value" in rest.get("/subjects")
+        assert set(rest.get("/subjects?deleted=true")) <= {"orders-value", "orders-key"}
+        assert {each["subject"] for each in rest.get("/schemas")} <= {"orders-value", "orders-key"}
+        assert rest.get("/schemas/ids/2/subjects?deleted=true") == rest.get("/schemas/ids/2/versions") == []
+    with login(registry, "nobody") as rest:
+        assert rest.get("/subjects") == rest.get("/schemas") == []
+
+
+# how long a login is believed
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def access(secured: Cluster) -> tuple[BrokerAccess, Clock, list[str]]:
+    """With the names of the users for whom a broker was asked."""
+    clock, asked = Clock(), list[str]()
+    brokers = addresses_of(secured.bootstrap_servers)
+
+    def client_of(user: User) -> Client:
+        asked.append(user.name)
+        return Client(brokers, security=as_user(ADMIN, "PLAIN", user))
+
+    return BrokerAccess(client_of, clock), clock, asked
+
+
+async def test_a_login_is_kept_for_a_while_and_only_for_this_password(access: tuple[BrokerAccess, Clock, list[str]]) -> None:
+    logins, clock, asked = access
+    reader = User("reader", "reader-secret")
+
+    assert await logins(reader)
+    assert await logins(reader)
+    assert asked == ["reader"]
+    assert not await logins(User("reader", "wrong"))
+    assert await logins(reader)
+    assert asked == ["reader", "reader"]
+    clock.now = RIGHTS_S + 1
+    assert await logins(reader)
+    assert asked == ["reader"] * 3
+
+
+async def test_the_users_that_are_kept_are_bounded(access: tuple[BrokerAccess, Clock, list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("raftka.registry.broker_access.USERS", Limit("registry_users", 2, ""))
+    logins, _, asked = access
+
+    for name in ("reader", "writer", "keeper", "reader"):
+        assert await logins(User(name, f"{name}-secret"))
+
+    assert asked == ["reader", "writer", "keeper", "reader"]
+    assert not logins.may(User("writer", ""), "see", "orders-value")
+    assert logins.may(User("keeper", ""), "see", "orders-value")

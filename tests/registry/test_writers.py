@@ -1,0 +1,158 @@
+"""Several instances of a registry on one topic: one writes at a time, all read the same; one that dies in the middle leaves nothing."""
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from raftka.client.blocking.client import Client
+from raftka.client.blocking.connection import addresses_of
+from raftka.client.blocking.producer import Producer
+from raftka.client.blocking.transaction import begin
+from raftka.registry.errors import RegistryError
+from raftka.registry.log import TRANSACTION_MS, Decided, SchemasLog
+from raftka.registry.records import Body, Registered, schema_record
+from raftka.registry.registry import Asked, Registry
+from raftka.registry.server import Port, RegistryServer
+from raftka.testing import Cluster
+from tests.registry.rest import Rest
+
+TOPIC = "_schemas-writers"
+Make = Callable[[], Client]
+
+
+@pytest.fixture
+def make_client(raftka_cluster: Cluster) -> Make:
+    brokers = addresses_of(raftka_cluster.bootstrap_servers)
+    return lambda: Client(brokers, "test")
+
+
+@pytest.fixture
+def logs(raftka_cluster: Cluster, make_client: Make) -> Iterator[list[SchemasLog]]:
+    """Of two instances."""
+    both = [SchemasLog(make_client, TOPIC) for _ in range(2)]
+    for log in both:
+        log.start()
+    yield both
+    for log in both:
+        log.stop()
+    raftka_cluster.delete_topic(TOPIC)
+
+
+def schemas(state_of: SchemasLog) -> list[tuple[str, int, int]]:
+    with state_of.lock:
+        return [(each.subject, each.version, each.schema_id) for each in state_of.state]
+
+
+def test_instances_that_write_at_once_give_out_each_id_once(logs: list[SchemasLog]) -> None:
+    ids: list[int] = []
+
+    def work(registry: Registry, name: str) -> None:
+        for number in range(10):
+            schema = f'{{"type":"enum","name":"{name}{number}","symbols":["x"]}}'
+            ids.append(int(registry.register(f"{name}-{number % 3}", Asked(Body("AVRO", schema)))["id"]))
+
+    for log in logs:  # so that enums of one subject follow each other
+        Registry(log).set_level(None, "NONE")
+    threads = [threading.Thread(target=work, args=(Registry(log), f"w{at}")) for at, log in enumerate(logs)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(ids) == list(range(1, 21))
+    for log in logs:
+        log.write(lambda: (None, ()))  # it reads to the end
+    assert schemas(logs[0]) == schemas(logs[1])
+    assert len(schemas(logs[0])) == 20
+
+
+def test_a_write_knows_what_another_instance_has_written(logs: list[SchemasLog]) -> None:
+    first, second = map(Registry, logs)
+    body = Body("AVRO", '"string"')
+
+    assert first.register("a", Asked(body))["id"] == 1
+    assert second.register("b", Asked(Body("AVRO", '"int"')))["id"] == 2
+    assert first.register("b", Asked(Body("AVRO", '"int"')))["id"] == 2
+
+
+def test_an_instance_that_was_overtaken_decides_again(logs: list[SchemasLog]) -> None:
+    slow, fast = logs
+    tries: list[int] = []
+
+    def decide() -> Decided[int]:
+        """The first time the other instance comes between the decision and its write."""
+        with slow.lock:
+            number = slow.state.highest_id + 1
+        tries.append(number)
+        if len(tries) == 1:
+            Registry(fast).register("fast", Asked(Body("AVRO", '"int"')))
+        return number, (schema_record(Registered("slow", 1, number, Body("AVRO", '"string"'))),)
+
+    assert slow.write(decide) == 2
+    assert tries == [1, 2]
+    fast.write(lambda: (None, ()))
+    assert schemas(fast) == schemas(slow) == [("fast", 1, 1), ("slow", 1, 2)]
+
+
+def test_what_an_instance_wrote_that_died_before_its_commit_is_never_read(logs: list[SchemasLog], make_client: Make) -> None:
+    with make_client() as client:
+        identity = begin(client, f"raftka-registry-{TOPIC}", TRANSACTION_MS)
+        producer = Producer(client, identity=identity)
+        producer.add((TOPIC, 0), (*schema_record(Registered("dead", 1, 1, Body("AVRO", '"string"'))), (), 0))
+        producer.flush()
+
+    assert Registry(logs[0]).register("alive", Asked(Body("AVRO", '"int"')))["id"] == 1
+    logs[1].write(lambda: (None, ()))
+    assert schemas(logs[0]) == schemas(logs[1]) == [("alive", 1, 1)]
+
+
+def test_a_registry_finds_its_schemas_after_a_restart_of_everything(raftka_cluster: Cluster) -> None:
+    with raftka_cluster.registry(TOPIC) as registry, Rest(registry) as rest:
+        number = rest.register("t", '"string"')
+        rest.put("/config/t", {"compatibility": "NONE"})
+    for node_id in raftka_cluster.nodes:
+        raftka_cluster.restart(node_id)
+
+    with raftka_cluster.registry(TOPIC) as registry, Rest(registry) as rest:
+        assert rest.get(f"/schemas/ids/{number}") == {"schema": '"string"'}
+        assert rest.get("/config/t") == {"compatibilityLevel": "NONE"}
+    raftka_cluster.delete_topic(TOPIC)
+
+
+def test_a_registry_goes_on_when_brokers_were_away(raftka_cluster: Cluster) -> None:
+    with raftka_cluster.registry(TOPIC) as registry, Rest(registry) as rest:
+        first = rest.register("t", '"string"')
+        raftka_cluster.kill(1)
+        assert rest.get(f"/schemas/ids/{first}") == {"schema": '"string"'}
+        raftka_cluster.restart(1)
+
+        assert rest.register("u", '"int"') == first + 1
+    raftka_cluster.delete_topic(TOPIC)
+
+
+@pytest.mark.parametrize(("partitions", "policy"), [(1, "delete"), (2, "compact")])
+def test_a_topic_of_no_use_is_refused(raftka_cluster: Cluster, make_client: Make, partitions: int, policy: str) -> None:
+    raftka_cluster.create_topic(TOPIC, partitions, cleanup_policy=policy)
+
+    with pytest.raises(RegistryError, match="cleanup.policy=delete" if policy == "delete" else "more than one partition"):
+        RegistryServer(make_client, Port(number=0), TOPIC).start()
+    raftka_cluster.delete_topic(TOPIC)
+
+
+def test_a_port_that_is_taken_is_refused(make_client: Make, raftka_registry: RegistryServer) -> None:
+    with pytest.raises(OSError, match="in use"):
+        RegistryServer(make_client, Port(number=raftka_registry.port), TOPIC).start()
+
+
+def test_a_node_has_a_registry() -> None:
+    with Cluster(registry_port=0) as cluster:
+
+        def url() -> str:
+            return f"http://127.0.0.1:{cluster._embedded.nodes[1].edges['registry.port'].port}"
+
+        with Rest(url()) as rest:
+            assert rest.register("t", '"string"') == 1
+        cluster.restart(1)
+        with Rest(url()) as rest:
+            assert rest.get("/subjects") == ["t"]
