@@ -168,7 +168,7 @@ def removed_token_lets_in() -> None:
         token = tokens.create(pat(stage))
         begin = ClientSecurity("SASL_PLAINTEXT", SHA_256, token.token_id, password_of(bytes(token.hmac)), token_auth=True).login(Random(1))
         assert begin is not None
-        wire, client = begun(stage), begin()
+        wire, client = begun(stage), begin("")
         last = client.step(bytes(authenticate(wire, client.first()).auth_bytes))
         assert last is not None
         assert tokens.expire(pat(stage), bytes(token.hmac))[0] == 0
