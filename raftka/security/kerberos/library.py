@@ -5,7 +5,7 @@ Its calls read keytabs and the library's own configuration, write its replay cac
 
 from collections.abc import Callable
 from functools import partial
-from importlib.util import find_spec
+from importlib import import_module
 from typing import NamedTuple, Protocol, TypeVar
 
 from raftka.security.mechanism import AuthenticationFailed
@@ -23,7 +23,12 @@ class KerberosLogin(NamedTuple):
 
 
 def is_installed() -> bool:
-    return find_spec("gssapi") is not None
+    """Both the package and the C library below it."""
+    try:
+        import_module("gssapi")
+    except (ImportError, OSError):
+        return False
+    return True
 
 
 def accept(login: KerberosLogin) -> "LibraryContext":
@@ -111,7 +116,7 @@ def _told(call: Callable[[], T]) -> T:
     """What the call returns; what the library refuses becomes AuthenticationFailed, whose reason is for the log."""
     try:
         from gssapi.exceptions import GSSError
-    except ImportError as error:
+    except (ImportError, OSError) as error:
         raise AuthenticationFailed(reason=f"{MISSING} ({error})") from None
     try:
         return call()
