@@ -288,12 +288,14 @@ class ClientConnection:
                 taken(token)
 
         def taken(token: bytes | BaseException | None) -> None:
+            if self.close_reason is not None:
+                return  # the broker has gone meanwhile
             if isinstance(token, BaseException):
                 reason = token.reason if isinstance(token, AuthenticationFailed) else ""
                 self.close(f"authentication with {mechanism.name}: {str(token) or reason}")
             elif token is not None:
                 send(token)
-            elif self.close_reason is None:
+            else:
                 self._become_ready()
 
         self._write(SASL_HANDSHAKE, SASL_HANDSHAKE.max_version, SASL_HANDSHAKE.request(mechanism=mechanism.name), chosen)

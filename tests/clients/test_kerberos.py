@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.clients.java import JavaTools
 from tests.clients.kdc import HOST, REALM, Kdc
 from tests.clients.test_sasl import raftka
 from tests.clients.toolchains import Program
+from tests.clients.workload import run
 
 NODE = f"kafka/{HOST}"
 MODULE = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true"
@@ -119,3 +121,18 @@ def test_java_logs_in(kdc: Kdc, cluster: Cluster, keytab_of: dict[str, Path], ja
         tools.run(f"kafka-console-producer --topic {topic} --command-config {file}", given="value\n")
         read = f"kafka-console-consumer --topic {topic} --from-beginning --max-messages 1 --timeout-ms 30000 --command-config {file}"
         assert "value" in tools.run(read).splitlines()
+
+
+def test_kcat_logs_in(cluster: Cluster, keytab_of: dict[str, Path], kcat: Program) -> None:
+    """librdkafka has Cyrus SASL and `kinit` do it, so there must be both."""
+    if shutil.which("kinit") is None or not any(Path("/usr/lib").glob("**/sasl2/libgssapiv2.so")):
+        pytest.skip("there is no kinit, or no Cyrus SASL with GSSAPI (on Debian: apt install krb5-user libsasl2-modules-gssapi-mit)")
+    topic = cluster.create_topic(partitions=1, replication_factor=3)
+    settings = {name: value for name, value in properties(keytab_of).items() if name != "sasl.jaas.config"}
+    settings |= {"sasl.kerberos.principal": f"app-alice@{REALM}", "sasl.kerberos.keytab": str(keytab_of["app-alice"])}
+    options = [part for name, value in settings.items() for part in ("-X", f"{name}={value}")]
+    env = {**kcat.env, **{name: value for name, value in os.environ.items() if name.startswith("KRB5")}}
+    env["KRB5CCNAME"] = f"FILE:{keytab_of['app-alice'].parent}/kcat"
+    to = [*kcat.command, "-b", cluster.bootstrap_servers, *options, "-t", topic]
+    run([*to, "-P"], env, given="value\n")
+    assert run([*to, "-C", "-o", "beginning", "-e", "-q"], env) == "value\n"
