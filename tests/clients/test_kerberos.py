@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from tests.clients.test_sasl import raftka
 from tests.clients.toolchains import Program
 from tests.clients.workload import run
 
+SESSION_S = 3
 NODE = f"kafka/{HOST}"
 MODULE = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true"
 
@@ -30,8 +32,13 @@ def keytab_of(kdc: Kdc) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def cluster(keytab_of: dict[str, Path]) -> Iterator[Cluster]:
+    with Cluster(3, properties=secured(keytab_of)) as cluster:
+        yield cluster
+
+
+def secured(keytab_of: dict[str, Path]) -> dict[str, str]:
     """`app-alice` is alice, who may do everything, as the nodes may."""
-    properties = {
+    return {
         "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
         "sasl.enabled.mechanisms": "GSSAPI",
         "sasl.mechanism.inter.broker.protocol": "GSSAPI",
@@ -41,8 +48,6 @@ def cluster(keytab_of: dict[str, Path]) -> Iterator[Cluster]:
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:kafka;User:alice;User:ANONYMOUS",
     }
-    with Cluster(3, properties=properties) as cluster:
-        yield cluster
 
 
 def jaas(keytab_of: dict[str, Path], name: str) -> str:
@@ -76,6 +81,19 @@ def test_kafka_python_logs_in(kdc: Kdc, cluster: Cluster, keytab_of: dict[str, P
         consumer = KafkaConsumer(topic, **python(cluster), auto_offset_reset="earliest", group_id="g")
         assert next(consumer).value == b"value"
         consumer.close()
+
+
+def test_kafka_python_and_brokers_go_on_when_their_sessions_end(kdc: Kdc, keytab_of: dict[str, Path]) -> None:
+    settings = secured(keytab_of) | {"connections.max.reauth.ms": str(SESSION_S * 1000)}
+    with Cluster(3, properties=settings) as cluster, kdc.as_client(keytab_of["app-alice"]):
+        topic = cluster.create_topic(partitions=1, replication_factor=3)
+        producer = KafkaProducer(**python(cluster), acks="all")
+        until, written = time.monotonic() + 2.5 * SESSION_S, 0
+        while time.monotonic() < until:
+            producer.send(topic, b"%d" % written).get(30)
+            written += 1
+        producer.close()
+        assert [record.value for record in cluster.records(topic, 0)] == [b"%d" % number for number in range(written)]
 
 
 def test_aiokafka_logs_in(kdc: Kdc, cluster: Cluster, keytab_of: dict[str, Path]) -> None:
