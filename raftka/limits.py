@@ -77,6 +77,7 @@ LOGIN_BYTES = Limit("login_bytes", 64 * KIB, "one frame of a client that is not 
 LOGIN_SECONDS = Limit("login_seconds", 30, "from the connection to the end of the login; clients give up after 10 to 30")
 KEY_SET_BYTES = Limit("key_set_bytes", 512 * KIB, "the keys of an issuer of tokens, in memory; those of large ones have 20 KiB")
 KEY_SET_SECONDS = Limit("key_set_seconds", 10, "one try to get an issuer's keys; there is another one after a pause")
+PRINCIPAL_LENGTH = Limit("principal_length", 256, "characters of a Kerberos principal: the patterns of rules are searched in it")
 PARTIAL_BYTES = Limit("partial_bytes", 1024 * MIB, "bytes of incomplete frames over all connections of a node")
 BESIDE_BYTES = Limit(
     "beside_bytes", 256 * MIB, "batches, by their size when opened, that wait to be walked or compressed anew beside the loop; more are refused"

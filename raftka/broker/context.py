@@ -48,7 +48,8 @@ class BrokerContext:
     def secured(self) -> Secured:
         """How this node connects to other brokers."""
         own = self.metadata.settings.between_brokers
-        return Secured(own.login(self._secrets, Outside(self.runtime.files.read, self.runtime.clock.wall_ms)), self._wrap if own.uses_tls else None)
+        login = own.login(self._secrets, Outside(self.runtime.files.read, self.runtime.clock.wall_ms))
+        return Secured(login, self._wrap if own.uses_tls else None, self.runtime.offload.run)
 
     def later(self, action: Callable[[], None]) -> None:
         """Run it in a turn of its own."""

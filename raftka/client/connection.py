@@ -6,11 +6,12 @@ wants a time limit closes the connection.
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from raftka.limits import REQUEST_BYTES, LimitExceeded
 from raftka.runtime.interfaces import Connection, Transport
-from raftka.security.mechanism import AuthenticationFailed, ClientMechanism
+from raftka.security.mechanism import BESIDE_LOOP, AuthenticationFailed, ClientMechanism
 from raftka.wire.errors import Code, ProtocolError, name_of_code
 from raftka.wire.frame import FrameBuffer, Pool, decode_response_header, encode_request
 from raftka.wire.messages.api_versions import API_VERSIONS, ApiVersionsResponse
@@ -23,7 +24,8 @@ SOFTWARE_VERSION = "1"  # of this client side, shown to the broker (KIP-511)
 _UNSUPPORTED = Code.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 Address = tuple[str, int]
-Login = Callable[[], ClientMechanism]  # begins one
+Login = Callable[[str], ClientMechanism]  # begins one, at a host
+Beside = Callable[[Callable[[], bytes | None], Callable[[bytes | BaseException | None], None]], None]  # as Offload.run
 Wrap = Callable[[Connection, str], Connection]  # puts TLS around a connection to a host
 OnReply = Callable[[Resp | None, str | None], None]  # a row, or why there is none; both None for what is never answered
 
@@ -33,6 +35,7 @@ class Secured(NamedTuple):
 
     login: Login | None = None  # with SASL
     wrap: Wrap | None = None  # with TLS
+    beside: Beside | None = None  # for mechanisms that wait for others; None: the caller's thread may wait
 
 
 PLAIN = Secured()
@@ -55,7 +58,8 @@ def open_connection(
     secured: Secured = PLAIN,
 ) -> "ClientConnection":
     """Open a connection to the broker at `address`. All connections to brokers are opened here. Raises TlsError."""
-    connection = ClientConnection(client_id, on_ready, on_closed, pool=pool, login=secured.login)
+    login = partial(secured.login, address[0]) if secured.login is not None else None
+    connection = ClientConnection(client_id, on_ready, on_closed, pool=pool, login=login, beside=secured.beside)
     network.connect(*address, connection if secured.wrap is None else secured.wrap(connection, address[0]))
     return connection
 
@@ -84,12 +88,14 @@ class ClientConnection:
         on_closed: Callable[[str], None] | None = None,
         *,
         pool: Pool | None = None,
-        login: Login | None = None,
+        login: Callable[[], ClientMechanism] | None = None,
+        beside: Beside | None = None,
     ) -> None:
         self.client_id = client_id
         self.versions: dict[int, Versions] = {}  # of the other side, by API key; empty until it has answered and knows the client
         self.close_reason: str | None = None
         self._login = login
+        self._beside = beside
         self._offered: dict[int, Versions] = {}  # the same, before the client is known
         self._on_ready = on_ready
         self._on_closed = on_closed
@@ -259,7 +265,7 @@ class ClientConnection:
             if answer is not None and answer.error_code:
                 self.close(f"authentication with {mechanism.name}: {name_of_code(answer.error_code)}, the broker has {', '.join(answer.mechanisms)}")
             elif answer is not None:
-                send(mechanism.first())
+                take(mechanism.first)
 
         def came(answer: SaslAuthenticateResponse | None, _: str | None) -> None:
             if answer is None:
@@ -267,15 +273,30 @@ class ClientConnection:
             if answer.error_code:
                 self.close(f"authentication with {mechanism.name}: {answer.error_message or name_of_code(answer.error_code)}")
                 return
-            try:
-                token = mechanism.step(bytes(answer.auth_bytes))
-            except AuthenticationFailed as error:
-                self.close(f"authentication with {mechanism.name}: {error}")
+            token = bytes(answer.auth_bytes)
+            take(lambda: mechanism.step(token))
+
+        def take(step: Callable[[], bytes | None]) -> None:
+            if self._beside is not None and mechanism.name in BESIDE_LOOP:
+                self._beside(step, taken)
                 return
-            if token is None:
-                self._become_ready()
+            try:
+                token = step()
+            except AuthenticationFailed as error:
+                taken(error)
             else:
+                taken(token)
+
+        def taken(token: bytes | BaseException | None) -> None:
+            if self.close_reason is not None:
+                return  # the broker has gone meanwhile
+            if isinstance(token, BaseException):
+                reason = token.reason if isinstance(token, AuthenticationFailed) else ""
+                self.close(f"authentication with {mechanism.name}: {str(token) or reason}")
+            elif token is not None:
                 send(token)
+            else:
+                self._become_ready()
 
         self._write(SASL_HANDSHAKE, SASL_HANDSHAKE.max_version, SASL_HANDSHAKE.request(mechanism=mechanism.name), chosen)
         self._wake()

@@ -2,11 +2,15 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import NamedTuple
 
 from raftka.security.jaas import Jaas, parse_jaas
-from raftka.security.mechanism import AuthenticationFailed, ClientMechanism
+from raftka.security.kerberos.library import KerberosLogin, initiate
+from raftka.security.kerberos.logins import SERVICE, client_login
+from raftka.security.kerberos.mechanism import GssapiClient
+from raftka.security.mechanism import GSSAPI, AuthenticationFailed, ClientMechanism
 from raftka.security.oauth.jwt import unsecured_jwt
 from raftka.security.oauth.oauthbearer import OAUTHBEARER, OAuthBearerClient, file_of
 from raftka.security.plain import PLAIN, PlainClient
@@ -14,7 +18,7 @@ from raftka.security.scram import HASHES, TOKEN_AUTH, ScramClient
 from raftka.security.tls_settings import NO_TLS, TlsSettings
 
 NONCE_BYTES = 18
-MECHANISMS = (PLAIN, *HASHES, OAUTHBEARER)
+MECHANISMS = (PLAIN, *HASHES, OAUTHBEARER, GSSAPI)
 TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
 STRING_CLAIM = "unsecuredLoginStringClaim_"
 LIFE_S = 3600  # of a token without a signature
@@ -60,23 +64,28 @@ class ClientSecurity:
     tls: TlsSettings = NO_TLS
     token_auth: bool = False  # user and password are a delegation token's id and its HMAC
     source: TokenSource | None = field(default=None, repr=False)  # with OAUTHBEARER
+    kerberos: KerberosLogin | None = None  # with GSSAPI
 
     @property
     def uses_tls(self) -> bool:
         return uses_tls(self.security_protocol)
 
-    def login(self, random: Random, outside: Outside | None = None) -> Callable[[], ClientMechanism] | None:
-        """What begins a login; None where there is none. `random`: for nonces. A login raises AuthenticationFailed when it has no token."""
+    def login(self, random: Random, outside: Outside | None = None) -> Callable[[str], ClientMechanism] | None:
+        """What begins a login at a host; None where there is none. `random`: for nonces. It raises AuthenticationFailed when it has no token."""
         if not uses_sasl(self.security_protocol):
             return None
 
-        def begin() -> ClientMechanism:
+        def begin(host: str) -> ClientMechanism:
             if self.mechanism == PLAIN:
                 return PlainClient(self.user, self.password)
             if self.mechanism == OAUTHBEARER:
                 if self.source is None or outside is None:
                     raise AuthenticationFailed("there is no token")
                 return OAuthBearerClient(self.source.token(outside))
+            if self.mechanism == GSSAPI:
+                if self.kerberos is None:
+                    raise AuthenticationFailed("there is no keytab")
+                return GssapiClient(partial(initiate, self.kerberos, host))
             extensions = f",{TOKEN_AUTH}=true" if self.token_auth else ""
             return ScramClient(self.mechanism, self.user, self.password, random.randbytes(NONCE_BYTES).hex(), extensions)
 
@@ -114,6 +123,8 @@ def client_security(properties: Mapping[str, str]) -> ClientSecurity:
         raise ValueError(f"the login module of sasl.jaas.config is not one for {mechanism}")
     if mechanism == OAUTHBEARER:
         return ClientSecurity(protocol, mechanism, tls=tls, source=token_source(jaas, properties.get(TOKEN_URL)))
+    if mechanism == GSSAPI:
+        return ClientSecurity(protocol, mechanism, tls=tls, kerberos=client_login(jaas, properties.get(SERVICE)))
     user, password = properties.get("sasl.username"), properties.get("sasl.password")
     if jaas is not None:
         user, password = jaas.options.get("username"), jaas.options.get("password")

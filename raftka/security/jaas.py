@@ -4,15 +4,18 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from raftka.security.mechanism import GSSAPI
 from raftka.security.oauth.oauthbearer import OAUTHBEARER
 from raftka.security.plain import PLAIN
 from raftka.security.scram import SHA_256, SHA_512
 
 _PACKAGE = "org.apache.kafka.common.security."
+KRB5_MODULE = "com.sun.security.auth.module.Krb5LoginModule"
 MODULES = {  # the mechanisms that each serves
     f"{_PACKAGE}plain.PlainLoginModule": (PLAIN,),
     f"{_PACKAGE}scram.ScramLoginModule": (SHA_256, SHA_512),
     f"{_PACKAGE}oauthbearer.OAuthBearerLoginModule": (OAUTHBEARER,),
+    KRB5_MODULE: (GSSAPI,),
 }
 _FLAGS = ("required", "requisite", "sufficient", "optional")
 _TOKEN = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s"'=;]+)|([=;]))""", re.DOTALL)

@@ -2,6 +2,9 @@
 
 from typing import Protocol
 
+GSSAPI = "GSSAPI"
+BESIDE_LOOP = frozenset({GSSAPI})  # mechanisms whose steps read files or ask others: they are taken beside the loop
+
 
 class AuthenticationFailed(Exception):
     """The client is not let in. The text is for the client; without one it gets the words that all failures share. `reason`: for the log."""

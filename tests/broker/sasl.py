@@ -32,7 +32,7 @@ def log_in(wire: Wire, mechanism: str, user: str, password: str) -> SaslAuthenti
     begin = ClientSecurity("SASL_PLAINTEXT", mechanism, user, password).login(Random(1))
     assert begin is not None
     assert wire.ask(SASL_HANDSHAKE, SASL_HANDSHAKE.request(mechanism=mechanism)).error_code == 0
-    client = begin()
+    client = begin("")
     token: bytes | None = client.first()
     while token is not None:
         answer = authenticate(wire, token)

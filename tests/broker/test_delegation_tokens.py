@@ -109,7 +109,7 @@ def test_removed_token_lets_nobody_in_also_between_two_messages(shared: Stage) -
     token = create(pat(shared))
     begin = ClientSecurity("SASL_PLAINTEXT", SHA_256, token.token_id, password_of(bytes(token.hmac)), token_auth=True).login(Random(1))
     assert begin is not None
-    wire, client = shared.wire(), begin()
+    wire, client = shared.wire(), begin("")
     wire.ask(SASL_HANDSHAKE, SASL_HANDSHAKE.request(mechanism=SHA_256))
     last = client.step(bytes(authenticate(wire, client.first()).auth_bytes))
     assert expire(pat(shared), bytes(token.hmac))[0] == 0

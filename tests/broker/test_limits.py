@@ -305,6 +305,7 @@ ELSEWHERE = {
     "filtered_acls": "test_acls",
     "decisions_of_session": "test_acls",
     "login_seconds": "test_sasl",
+    "principal_length": "test_kerberos",
     "key_set_bytes": "test_oauthbearer",
     "delegation_tokens": "test_delegation_tokens",
     "delegation_tokens_of_requester": "test_delegation_tokens",

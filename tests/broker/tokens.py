@@ -53,7 +53,7 @@ def log_in(wire: Wire, token_id: str, hmac: bytes, mechanism: str = SHA_256, *, 
     begin = ClientSecurity("SASL_PLAINTEXT", mechanism, token_id, password_of(hmac), token_auth=token_auth).login(Random(1))
     assert begin is not None
     assert wire.ask(SASL_HANDSHAKE, SASL_HANDSHAKE.request(mechanism=mechanism)).error_code == 0
-    client = begin()
+    client = begin("")
     answer = authenticate(wire, client.first())
     if not answer.error_code:
         last = client.step(bytes(answer.auth_bytes))

@@ -9,6 +9,9 @@ from weakref import WeakSet
 import pytest
 
 from raftka.cluster.processes import Processes, running
+from tests.clients.kdc import Kdc
+from tests.clients.kdc import running as kerberos_running
+from tests.clients.kdc import there as kerberos_there
 from tests.clients.toolchains import Missing, Program, Toolchains
 
 
@@ -71,6 +74,13 @@ def franz_go(toolchains: Toolchains) -> Program:
 @pytest.fixture(scope="session")
 def kafkajs(toolchains: Toolchains) -> Program:
     return or_skip(toolchains.kafkajs)
+
+
+@pytest.fixture(scope="module")
+def kdc() -> Iterator[Kdc]:
+    or_skip(kerberos_there)
+    with kerberos_running() as kdc:
+        yield kdc
 
 
 def or_skip(client: Callable[[], Program]) -> Program:

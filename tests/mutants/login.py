@@ -10,6 +10,8 @@ from raftka.broker.network.access.issuer_keys import IssuerKeys
 from raftka.broker.network.session import Session
 from raftka.security import scram
 from raftka.security.delegation_tokens import DelegationToken
+from raftka.security.kerberos import local_names
+from raftka.security.kerberos.mechanism import LAYERS, Context, GssapiServer
 from raftka.security.oauth import jwt
 from raftka.security.oauth.jwks import KeySet
 from raftka.security.oauth.jwt import Expected, Jwt, Verified
@@ -188,5 +190,43 @@ def token_logs_in_as_any_user(first: Any) -> Any:
         users, tokens = self._lookup, self._token_lookup
         self._lookup = lambda name: users(name) or ((found := tokens(name)) and found.credential) or None
         return bytes(first(self, token))
+
+    return bug
+
+
+@mutant(GssapiServer, "_names_service")
+def kerberos_client_asks_to_be_another(_: Any) -> Any:
+    """The authorization id of a Kerberos login is not compared with the ticket's principal."""
+    return lambda self, asked: True
+
+
+@mutant(GssapiServer, "_chosen")
+def layer_that_was_not_offered_is_taken(chosen: Any) -> Any:
+    """A Kerberos client that wants its bytes protected from now on is let in, and they are not."""
+
+    def bug(self: GssapiServer, context: Context, message: bytes) -> None:
+        chosen(self, context, LAYERS + message[len(LAYERS) :])
+
+    return bug
+
+
+@mutant(local_names, "_applied")
+def realm_of_a_principal_is_ignored(applied: Any) -> Any:
+    """A principal of another realm is the user of the same name here."""
+
+    def bug(rule: local_names.LocalRule, own_realm: str, parts: list[str]) -> str | None:
+        name: str | None = applied(rule, own_realm, [own_realm, *parts[1:]])
+        return name
+
+    return bug
+
+
+@mutant(SaslGate, "_step_ended")
+def refusal_beside_the_loop_is_forgotten(step_ended: Any) -> Any:
+    """What is refused beside the loop gets no answer, and its connection stays."""
+
+    def bug(self: SaslGate, mechanism: Any, result: Any, answer: Any) -> None:
+        if not isinstance(result, BaseException):
+            step_ended(self, mechanism, result, answer)
 
     return bug

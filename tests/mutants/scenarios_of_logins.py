@@ -10,8 +10,9 @@ from raftka.security.delegation_tokens import password_of
 from raftka.security.oauth.jwt import unsecured_jwt
 from raftka.security.scram import SHA_256, salted_password
 from raftka.wire.messages.metadata import METADATA
-from raftka.wire.messages.sasl import SASL_HANDSHAKE
-from tests.broker import tokens
+from raftka.wire.messages.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
+from tests.broker import kerberos, tokens
+from tests.broker.kerberos import kerberos_stage
 from tests.broker.oauth import KEYS, LATER_KEYS, now_s, present, stage_with_keys
 from tests.broker.oauth import begun as begun_with_token
 from tests.broker.rights import admin_of, pat
@@ -168,7 +169,7 @@ def removed_token_lets_in() -> None:
         token = tokens.create(pat(stage))
         begin = ClientSecurity("SASL_PLAINTEXT", SHA_256, token.token_id, password_of(bytes(token.hmac)), token_auth=True).login(Random(1))
         assert begin is not None
-        wire, client = begun(stage), begin()
+        wire, client = begun(stage), begin("")
         last = client.step(bytes(authenticate(wire, client.first()).auth_bytes))
         assert last is not None
         assert tokens.expire(pat(stage), bytes(token.hmac))[0] == 0
@@ -180,3 +181,31 @@ def token_logs_in_as_any_user() -> None:
     with Stage(**WITH_TOKENS) as stage:
         token = tokens.create(pat(stage))
         assert tokens.log_in(stage.wire(), token.token_id, bytes(token.hmac), token_auth=False).error_code, "a token's id is a user"
+
+
+@finds
+def kerberos_client_asks_to_be_another() -> None:
+    with kerberos_stage() as stage:
+        assert kerberos.log_in(kerberos.begun(stage), "alice@HOME", "bob@HOME").error_code, "let in though it asks to be another"
+
+
+@finds
+def layer_that_was_not_offered_is_taken() -> None:
+    with kerberos_stage() as stage:
+        choice = b"\x02\0\xff\xff"
+        assert kerberos.log_in(kerberos.begun(stage), "alice@HOME", choice=choice).error_code, "let in with a layer that is not there"
+
+
+@finds
+def realm_of_a_principal_is_ignored() -> None:
+    with kerberos_stage() as stage:
+        assert kerberos.log_in(kerberos.begun(stage), "alice@ABROAD").error_code, "let in as the user of another realm's name"
+
+
+@finds
+def refusal_beside_the_loop_is_forgotten() -> None:
+    with kerberos_stage() as stage:
+        wire = kerberos.begun(stage)
+        wire.request(SASL_AUTHENTICATE, SASL_AUTHENTICATE.request(auth_bytes=b"no ticket"), 2)
+        stage.world.run(stage.world.now + 5)
+        assert wire.close_reason is not None, "a client that was refused keeps its connection"

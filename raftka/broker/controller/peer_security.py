@@ -45,7 +45,7 @@ class PeerSecurity:
 
     def dialing_login(self) -> DialingLogin | None:
         begin = self._own.login(self._random)
-        return DialingLogin(begin()) if begin is not None else None
+        return DialingLogin(begin("")) if begin is not None else None
 
     def dial(self, peer: Peer, host: str) -> Connection:
         """What connects to a controller in place of the peer."""

@@ -12,6 +12,7 @@ from raftka.metadata.configs.topic import TOPIC_SETTINGS
 from raftka.metadata.configs.values import Check, Setting, Type, at_least, between, one_of, some_of
 from raftka.security.distinguished_names import rules_fault
 from raftka.security.jaas import jaas_fault
+from raftka.security.kerberos.local_names import local_rules_fault
 from raftka.security.tls_settings import CLIENT_AUTH, PROTOCOLS, STORE_TYPES
 
 
@@ -209,11 +210,16 @@ USED: dict[str, tuple[Check | None, str]] = {
     "registry.ssl.key.location": (None, "PEM, of this certificate; unset: it is in the same file."),
     "registry.topic": (None, "Where the registry keeps schemas."),
     "replica.lag.time.max.ms": (at_least(1), "A follower that has not caught up for so long leaves the ISR."),
-    "sasl.enabled.mechanisms": (None, "SASL mechanisms: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER. With a listener's prefix."),
+    "sasl.enabled.mechanisms": (None, "SASL mechanisms: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI. With a listener's prefix."),
     "sasl.jaas.config": (
         jaas_fault,
         'The users of PLAIN, user_NAME="PASSWORD", and this broker\'s own username and password. With the prefix of a listener and a mechanism.',
     ),
+    "sasl.kerberos.principal.to.local.rules": (
+        local_rules_fault,
+        "How a Kerberos principal becomes a user's name: RULE:[n:format](pattern)s/from/to/g/[LU] or DEFAULT. With a listener's prefix.",
+    ),
+    "sasl.kerberos.service.name": (None, "First part of the brokers' Kerberos principals; unset: as the principal in sasl.jaas.config has it."),
     "sasl.mechanism.controller.protocol": (None, "The mechanism with which nodes log in at controllers."),
     "sasl.mechanism.inter.broker.protocol": (None, "The mechanism with which brokers log in at each other."),
     "sasl.oauthbearer.clock.skew.seconds": (at_least(0), "How much a token's issuer's clock may be ahead of ours."),

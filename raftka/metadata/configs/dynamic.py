@@ -27,6 +27,8 @@ ONLY_OF_FILE = frozenset(  # may have a listener's prefix; whoever could change 
 OF_ONE_LISTENER = ONLY_OF_FILE | {
     "sasl.enabled.mechanisms",
     "sasl.jaas.config",
+    "sasl.kerberos.principal.to.local.rules",
+    "sasl.kerberos.service.name",
     "sasl.server.max.receive.size",
     "connections.max.reauth.ms",
     *TLS_NAMES,

@@ -2,18 +2,22 @@
 
 from collections.abc import Iterable
 
+from raftka.metadata.configs.kerberos import kerberos_of, service_of
 from raftka.metadata.configs.oauth import oauth_of
 from raftka.metadata.configs.values import SettingError, Values
 from raftka.metadata.image import Endpoint
 from raftka.security.client_security import PLAINTEXT, ClientSecurity, is_token, token_source, uses_sasl, uses_tls
 from raftka.security.jaas import Jaas, parse_jaas
+from raftka.security.kerberos.library import MISSING, is_installed
+from raftka.security.kerberos.logins import node_login
+from raftka.security.mechanism import GSSAPI
 from raftka.security.oauth.oauthbearer import OAUTHBEARER
 from raftka.security.plain import PLAIN
 from raftka.security.scram import SHA_256, SHA_512
 from raftka.security.tls_settings import TlsError, TlsSettings
 
-MECHANISMS = (PLAIN, SHA_256, SHA_512, OAUTHBEARER)  # that a listener here can have
-NO_GSSAPI = "GSSAPI (Kerberos) is not supported; set sasl.enabled.mechanisms to some of " + ", ".join(MECHANISMS)
+MECHANISMS = (PLAIN, SHA_256, SHA_512, OAUTHBEARER, GSSAPI)  # that a listener here can have
+NO_GSSAPI = f"{MISSING}; or set sasl.enabled.mechanisms to some of {', '.join(MECHANISMS[:-1])}"
 
 
 def tls_of(values: Values, listener: str, security_protocol: str) -> TlsSettings:
@@ -58,12 +62,16 @@ def check_logins(values: Values, endpoints: Iterable[Endpoint]) -> None:
             continue
         for mechanism in mechanisms_of(values, endpoint.listener):
             if mechanism not in MECHANISMS:
-                raise SettingError(f"listener {endpoint.listener}: {NO_GSSAPI if mechanism == 'GSSAPI' else f'there is no mechanism {mechanism}'}")
+                raise SettingError(f"listener {endpoint.listener}: there is no mechanism {mechanism}")
             if mechanism == PLAIN and jaas_of(values, endpoint.listener, PLAIN) is None:
                 name = f"listener.name.{endpoint.listener.lower()}.plain.sasl.jaas.config"
                 raise SettingError(f'listener {endpoint.listener}: PLAIN needs its users, user_NAME="PASSWORD" in {name}')
             if mechanism == OAUTHBEARER:
                 oauth_of(values, endpoint.listener, jaas_of(values, endpoint.listener, OAUTHBEARER))
+            if mechanism == GSSAPI:
+                if not is_installed():
+                    raise SettingError(f"listener {endpoint.listener}: {NO_GSSAPI}")
+                kerberos_of(values, endpoint.listener, jaas_of(values, endpoint.listener, GSSAPI))
 
 
 def check_controllers(values: Values, endpoints: Iterable[Endpoint]) -> None:
@@ -79,6 +87,8 @@ def check_controllers(values: Values, endpoints: Iterable[Endpoint]) -> None:
         if own not in mechanisms_of(values, name):
             raise SettingError(f"listener {name}: sasl.mechanism.controller.protocol is {own}, which sasl.enabled.mechanisms does not have")
         for mechanism in mechanisms_of(values, name):
+            if mechanism == GSSAPI:
+                raise SettingError(f"listener {name}: nodes do not log in at controllers with GSSAPI (Kerberos), but with PLAIN or SCRAM")
             jaas = jaas_of(values, name, mechanism)
             if jaas is None or not jaas.users:
                 line = f"listener.name.{name.lower()}.{mechanism.lower()}.sasl.jaas.config"
@@ -86,7 +96,7 @@ def check_controllers(values: Values, endpoints: Iterable[Endpoint]) -> None:
 
 
 def own_login(values: Values, protocol: str, listener: str, mechanism: str) -> ClientSecurity:
-    """How a node connects to others at that listener: username and password of the JAAS line of the listener and the mechanism."""
+    """How a node connects to others at that listener: with what the JAAS line of the listener and the mechanism says."""
     if protocol == PLAINTEXT.security_protocol:
         return PLAINTEXT
     tls = tls_of(values, listener, protocol) if uses_tls(protocol) else TlsSettings()
@@ -95,5 +105,10 @@ def own_login(values: Values, protocol: str, listener: str, mechanism: str) -> C
     jaas = jaas_of(values, listener, mechanism)
     if mechanism == OAUTHBEARER:
         return ClientSecurity(protocol, mechanism, tls=tls, source=token_source(jaas, values["sasl.oauthbearer.token.endpoint.url"]))
+    if mechanism == GSSAPI:
+        try:
+            return ClientSecurity(protocol, mechanism, tls=tls, kerberos=node_login(jaas, service_of(values, listener)) if jaas is not None else None)
+        except ValueError:  # set while the node runs: it is told where the listener's own logins are
+            return ClientSecurity(protocol, mechanism, tls=tls)
     options = jaas.options if jaas is not None else {}
     return ClientSecurity(protocol, mechanism, options.get("username", ""), options.get("password", ""), tls, token_auth=is_token(jaas))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from raftka.metadata.configs.values import SettingError, Values
+from raftka.metadata.configs.values import OfMechanism, SettingError, Values
 from raftka.security.jaas import Jaas
 from raftka.security.oauth.jwt import Expected
 from raftka.security.oauth.oauthbearer import OAUTHBEARER, file_of
@@ -38,24 +38,9 @@ class OAuthSettings(NamedTuple):
     source: KeySource | None  # None: tokens have no signature
 
 
-class _OfListener:
-    """The strongest value of a setting: the listener's for the mechanism, the listener's, the node's."""
-
-    def __init__(self, values: Values, listener: str) -> None:
-        own = f"listener.name.{listener.lower()}."
-        self._values = values
-        self._prefixes = (f"{own}{OAUTHBEARER.lower()}.", own, "")
-
-    def __getitem__(self, name: str) -> object:
-        return next((value for prefix in self._prefixes if (value := self._values.get(prefix + name)) is not None), None)
-
-    def text(self, value: object) -> str | None:
-        return None if value in (None, "") else str(value)
-
-
 def oauth_of(values: Values, listener: str, jaas: Jaas | None) -> OAuthSettings:
     """Raises SettingError."""
-    settings = _OfListener(values, listener)
+    settings = OfMechanism(values, listener, OAUTHBEARER)
     url, handler = settings["sasl.oauthbearer.jwks.endpoint.url"], settings["sasl.server.callback.handler.class"]
     options = jaas.options if jaas is not None else {}
     if settings["sasl.oauthbearer.jwt.validator.class"] not in VALIDATORS:

@@ -13,10 +13,11 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from raftka.broker.context import BrokerContext
+from raftka.broker.network.background_worker import BackgroundWorker
 from raftka.broker.network.connection import HEAD, Parts, ServerConnection
 from raftka.broker.telemetry.event_log import BoundedRate
-from raftka.limits import LOGIN_BYTES, LOGIN_SECONDS, REQUEST_BYTES
-from raftka.security.mechanism import AuthenticationFailed, NotReady, ServerMechanism
+from raftka.limits import LOGIN_BYTES, LOGIN_SECONDS, REQUEST_BYTES, LimitExceeded
+from raftka.security.mechanism import BESIDE_LOOP, AuthenticationFailed, NotReady, ServerMechanism
 from raftka.wire.errors import Code, ProtocolError
 from raftka.wire.frame import decode_request_header, encode_response
 from raftka.wire.messages.api_versions import API_VERSIONS
@@ -54,6 +55,7 @@ class Logins:
         self.rules = rules
         self.start = start
         self.failed = BoundedRate(context.events.info, "authentication_failed", context.runtime.clock.now)
+        self.beside = BackgroundWorker(context.runtime.offload, context.metrics)  # one step at a time, for mechanisms that read files
 
 
 class SaslGate:
@@ -146,10 +148,40 @@ class SaslGate:
 
     def _token(self, token: bytes, answer: "Callable[[bytes, int, str | None], Parts]") -> None:
         """One message of the mechanism. `answer` makes the bytes that leave, of a token, the session's life (ms) and an error."""
-        mechanism, again = self._mechanism, self._connection.session.authenticated
+        mechanism = self._mechanism
         assert mechanism is not None
+        if mechanism.name not in BESIDE_LOOP:
+            self._step(mechanism, lambda: mechanism.step(token), answer)
+            return
+        connection = self._connection
+
+        def came(result: bytes | BaseException) -> None:
+            if not connection.gone:
+                self._step_ended(mechanism, result, answer)
+                connection.release()
+
+        connection.hold()
+        self._logins.beside.run(len(token), lambda: mechanism.step(token), came, lambda: not connection.gone)
+
+    def _step_ended(self, mechanism: ServerMechanism, result: "bytes | BaseException", answer: "Callable[[bytes, int, str | None], Parts]") -> None:
+        """A step was taken beside the loop."""
+
+        def outcome() -> bytes:
+            if isinstance(result, BaseException):
+                raise result
+            return result
+
         try:
-            reply = mechanism.step(token)
+            self._step(mechanism, outcome, answer)
+        except (ProtocolError, LimitExceeded) as error:
+            self._connection.refuse(error)
+        except Exception as error:
+            self._connection.dispatcher.failed(self._connection, error)
+
+    def _step(self, mechanism: ServerMechanism, step: Callable[[], bytes], answer: "Callable[[bytes, int, str | None], Parts]") -> None:
+        again = self._connection.session.authenticated
+        try:
+            reply = step()
             if mechanism.user is None:
                 self._connection.answer(answer(reply, 0, None))
                 return

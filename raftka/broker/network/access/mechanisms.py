@@ -6,11 +6,17 @@ from functools import partial
 from raftka.broker.context import BrokerContext
 from raftka.broker.network.access.authentication import Logins, Rules
 from raftka.broker.network.access.issuer_keys import IssuerKeys, unsecured
+from raftka.broker.telemetry.event_log import BoundedRate
+from raftka.metadata.configs.kerberos import kerberos_of
 from raftka.metadata.configs.logins import MECHANISMS, jaas_of, mechanisms_of
 from raftka.metadata.configs.oauth import oauth_of
+from raftka.metadata.configs.values import SettingError
 from raftka.runtime.interfaces import SECRETS
 from raftka.security.delegation_tokens import USER_PREFIX
-from raftka.security.mechanism import ServerMechanism
+from raftka.security.kerberos.library import accept
+from raftka.security.kerberos.local_names import local_name
+from raftka.security.kerberos.mechanism import GssapiServer
+from raftka.security.mechanism import GSSAPI, ServerMechanism
 from raftka.security.oauth.jwt import Verified
 from raftka.security.oauth.oauthbearer import OAUTHBEARER, OAuthBearerServer
 from raftka.security.plain import PLAIN, PlainServer
@@ -26,6 +32,7 @@ class ListenerMechanisms:
         self._listener = listener
         self._random = context.runtime.random(SECRETS)
         self._verify = self._token_check()
+        self._refused = BoundedRate(context.events.warning, "kerberos_refused", context.runtime.clock.now)
 
     def logins(self) -> Logins:
         return Logins(self._context, self._rules, self._start)
@@ -57,6 +64,8 @@ class ListenerMechanisms:
             return None if jaas is None else PlainServer(jaas.users)
         if mechanism == OAUTHBEARER:
             return None if self._verify is None else OAuthBearerServer(self._verify)
+        if mechanism == GSSAPI:
+            return self._kerberos()
         number = NUMBER_OF[mechanism]
 
         def lookup(user: str) -> ScramCredential | None:
@@ -71,3 +80,15 @@ class ListenerMechanisms:
 
         nonce = self._random.randbytes(NONCE_BYTES).hex()
         return ScramServer(mechanism, lookup, nonce, metadata.image.secret, token)
+
+    def _kerberos(self) -> ServerMechanism | None:
+        """As the settings are now; None: they will not do, which only a change while the node runs can bring about."""
+        context, settings = self._context, self._context.metadata.settings
+        try:
+            own = kerberos_of(settings.values, self._listener, jaas_of(settings.values, self._listener, GSSAPI))
+        except SettingError as error:
+            self._refused(listener=self._listener, reason=str(error))
+            return None
+        ends = settings.number_at(self._listener, "connections.max.reauth.ms") > 0
+        now_ms = context.runtime.clock.wall_ms() if ends else None
+        return GssapiServer(partial(accept, own.login), own.login.principal, partial(local_name, own.rules, own.realm), now_ms)

@@ -1,0 +1,36 @@
+"""How a listener takes Kerberos logins, from its settings: whose keys the node has, and how principals become users."""
+
+from typing import NamedTuple
+
+from raftka.metadata.configs.values import OfMechanism, SettingError, Values
+from raftka.security.jaas import KRB5_MODULE, Jaas
+from raftka.security.kerberos.library import KerberosLogin
+from raftka.security.kerberos.local_names import LocalRule, parse_local_rules
+from raftka.security.kerberos.logins import node_login
+from raftka.security.mechanism import GSSAPI
+
+
+class KerberosSettings(NamedTuple):
+    login: KerberosLogin
+    realm: str  # the node's own
+    rules: tuple[LocalRule, ...]
+
+
+def kerberos_of(values: Values, listener: str, jaas: Jaas | None) -> KerberosSettings:
+    """Raises SettingError. `jaas`: the listener's line for GSSAPI."""
+    if jaas is None:
+        line = f"listener.name.{listener.lower()}.gssapi.sasl.jaas.config"
+        example = f'{KRB5_MODULE} required useKeyTab=true keyTab="/path" principal="kafka/host@REALM";'
+        raise SettingError(f"listener {listener}: GSSAPI needs the node's keys: {line}={example}")
+    try:
+        login = node_login(jaas, service_of(values, listener))
+    except ValueError as error:
+        raise SettingError(f"listener {listener}: {GSSAPI}: {error}") from None
+    settings = OfMechanism(values, listener, GSSAPI)
+    rules = settings["sasl.kerberos.principal.to.local.rules"]
+    return KerberosSettings(login, login.principal.rpartition("@")[2], parse_local_rules(rules if isinstance(rules, tuple) else ()))
+
+
+def service_of(values: Values, listener: str) -> str | None:
+    settings = OfMechanism(values, listener, GSSAPI)
+    return settings.text(settings["sasl.kerberos.service.name"])
