@@ -219,7 +219,7 @@ class Api:
 
     def _register(self, request: Request, subject: str) -> Json:
         self._access.check(request.user, WRITE, subject)
-        return self._registry.register(_subject(subject), _asked(request))
+        return {"id": self._registry.register(_subject(subject), _asked(request))}  # the schema's text too, and clients take it for the one sent
 
     def _find(self, request: Request, subject: str) -> Json:
         self._access.check(request.user, SEE, subject)

@@ -74,16 +74,15 @@ class Registry:
             raise no_schema()
         return found.described
 
-    def register(self, subject: str, asked: Asked) -> JsonObject:
-        """Return the schema with its id; of one that the subject has already, without a write. Raises RegistryError."""
+    def register(self, subject: str, asked: Asked) -> int:
+        """Return its id; of one that the subject has already, without a write. Raises RegistryError."""
         body = self._body(asked)
         with self._log.lock:
             versions = self._log.state.versions(subject)
         known = self._same(body, versions)
         if known is not None and asked.schema_id in (None, known.schema_id) and asked.version in (None, known.version):
-            return {"id": known.schema_id, **known.body.described}
-        version = self._log.write(lambda: self._new_version(subject, body, asked))
-        return {"id": version.schema_id, **version.body.described}
+            return known.schema_id
+        return self._log.write(lambda: self._new_version(subject, body, asked)).schema_id
 
     def _new_version(self, subject: str, body: Body, asked: Asked) -> Decided[Registered]:
         with self._log.lock:

@@ -2,12 +2,15 @@
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.error import SchemaRegistryError
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
 
 from raftka.registry.server import RegistryServer
 
@@ -28,6 +31,37 @@ def test_avro(client: SchemaRegistryClient) -> None:
     assert data[:5] == b"\0\0\0\0\1"
     assert AvroDeserializer(client)(data, VALUE) == {"number": 7, "at": "x"}
     assert client.get_latest_version("trucks-value").version == 1
+
+
+def truck_class() -> Any:
+    """As protoc makes it of a file that imports one of Google's and one of its own."""
+    pool = descriptor_pool.Default()
+    field = descriptor_pb2.FieldDescriptorProto
+    place = descriptor_pb2.FileDescriptorProto(name="tests/place.proto", package="tests", syntax="proto3")
+    place.message_type.add(name="Place").field.add(name="latitude", number=1, type=field.TYPE_DOUBLE, label=field.LABEL_OPTIONAL)
+    truck = descriptor_pb2.FileDescriptorProto(name="tests/truck.proto", package="tests", syntax="proto3")
+    truck.dependency.extend(["tests/place.proto", "google/protobuf/timestamp.proto"])
+    message = truck.message_type.add(name="Truck")
+    for number, (name, kind) in enumerate((("at", ".tests.Place"), ("since", ".google.protobuf.Timestamp")), 1):
+        message.field.add(name=name, number=number, type=field.TYPE_MESSAGE, type_name=kind, label=field.LABEL_OPTIONAL)
+    pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
+    for file in (place, truck):
+        pool.AddSerializedFile(file.SerializeToString())
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("tests.Truck"))
+
+
+def test_protobuf(client: SchemaRegistryClient) -> None:
+    """It sends descriptors in base64, and those that they import first."""
+    kind, settings = truck_class(), {"use.deprecated.format": False}
+    message = kind(at={"latitude": 52.5}, since={"seconds": 7})
+
+    data = ProtobufSerializer(kind, client, settings)(message, VALUE)
+
+    assert ProtobufDeserializer(kind, settings, client)(data, VALUE) == message
+    stored = client.get_latest_version("trucks-value").schema
+    assert stored.schema_type == "PROTOBUF"
+    assert [each.name for each in stored.references] == ["tests/place.proto"]  # Google's own are everywhere
+    assert "message Truck {" in stored.schema_str
 
 
 def test_all_that_the_client_can_ask(client: SchemaRegistryClient) -> None:

@@ -50,7 +50,7 @@ def test_instances_that_write_at_once_give_out_each_id_once(logs: list[SchemasLo
     def work(registry: Registry, name: str) -> None:
         for number in range(10):
             schema = f'{{"type":"enum","name":"{name}{number}","symbols":["x"]}}'
-            ids.append(int(registry.register(f"{name}-{number % 3}", Asked(Body("AVRO", schema)))["id"]))
+            ids.append(registry.register(f"{name}-{number % 3}", Asked(Body("AVRO", schema))))
 
     for log in logs:  # so that enums of one subject follow each other
         Registry(log).set_level(None, "NONE")
@@ -71,9 +71,9 @@ def test_a_write_knows_what_another_instance_has_written(logs: list[SchemasLog])
     first, second = map(Registry, logs)
     body = Body("AVRO", '"string"')
 
-    assert first.register("a", Asked(body))["id"] == 1
-    assert second.register("b", Asked(Body("AVRO", '"int"')))["id"] == 2
-    assert first.register("b", Asked(Body("AVRO", '"int"')))["id"] == 2
+    assert first.register("a", Asked(body)) == 1
+    assert second.register("b", Asked(Body("AVRO", '"int"'))) == 2
+    assert first.register("b", Asked(Body("AVRO", '"int"'))) == 2
 
 
 def test_an_instance_that_was_overtaken_decides_again(logs: list[SchemasLog]) -> None:
@@ -102,7 +102,7 @@ def test_what_an_instance_wrote_that_died_before_its_commit_is_never_read(logs: 
         producer.add((TOPIC, 0), (*schema_record(Registered("dead", 1, 1, Body("AVRO", '"string"'))), (), 0))
         producer.flush()
 
-    assert Registry(logs[0]).register("alive", Asked(Body("AVRO", '"int"')))["id"] == 1
+    assert Registry(logs[0]).register("alive", Asked(Body("AVRO", '"int"'))) == 1
     logs[1].write(lambda: (None, ()))
     assert schemas(logs[0]) == schemas(logs[1]) == [("alive", 1, 1)]
 
