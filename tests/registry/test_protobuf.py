@@ -440,3 +440,24 @@ def test_printed_text_compiles_to_the_same_descriptor(body: str) -> None:
     again = parse(schema.canonical)
 
     assert again.descriptor == schema.descriptor
+
+
+def test_base64_of_a_file_that_uses_options_of_its_own() -> None:
+    text = proto3(
+        'package p; import "google/protobuf/descriptor.proto"; extend google.protobuf.MessageOptions { bool mine = 50001; }'
+        " message M { option (mine) = true; int32 a = 1; }"
+    )
+    sent = protobuf.serialized(parse(text))
+
+    assert "option (.p.mine) = true;" in parse(sent).text
+    assert parse(sent).canonical == parse(text).canonical
+
+
+def test_base64_that_does_not_go_with_its_imports_is_refused() -> None:
+    file = FileDescriptorProto(name="m.proto", syntax="proto3", dependency=["google/protobuf/descriptor.proto"])
+    kind = file.message_type.add(name="M")
+    kind.field.add(name="a", number=1, type=FieldDescriptorProto.TYPE_MESSAGE, label=FieldDescriptorProto.LABEL_OPTIONAL, type_name=".Nowhere")
+    kind.options.MergeFromString(b"\x88\xb5\x18\x01")  # field 50001, which nobody defines
+
+    with pytest.raises(InvalidSchema):
+        parse(base64.b64encode(file.SerializeToString()).decode())

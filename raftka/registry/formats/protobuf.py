@@ -86,7 +86,8 @@ def _as_text(text: str, files: dict[str, str]) -> str:
     if not _has_custom_options(descriptor):
         return print_file(descriptor, Options())
     imported = [each for each in descriptor.dependency if each in files or protoc.is_well_known(each)]
-    return print_file(descriptor, Options(protoc.compile_files(files, imported).file if imported else ()))
+    compiled = list(protoc.compile_files(files, imported).file) if imported else []
+    return print_file(descriptor, Options([*compiled, descriptor]))  # it may use options that it defines itself
 
 
 def _has_custom_options(descriptor: FileDescriptorProto) -> bool:

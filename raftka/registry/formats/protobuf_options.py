@@ -21,8 +21,11 @@ class Options:
         files = list(files)
         if any(each.name == DESCRIPTOR_FILE for each in files):  # else there are no custom options
             self._pool = descriptor_pool.DescriptorPool()
-            for each in files:
-                self._pool.Add(each)
+            try:
+                for each in files:
+                    self._pool.Add(each)
+            except TypeError as error:  # an import is not among them, or a name is there twice
+                raise InvalidSchema(f"it does not go with what it imports: {error}") from None
 
     def write(self, options: Message) -> list[str]:
         """`name = value` for each that is set, in the order of their numbers."""
