@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.error import SchemaRegistryError
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
@@ -15,6 +16,10 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, ti
 from raftka.registry.server import RegistryServer
 
 TRUCK = '{"type":"record","name":"Truck","fields":[{"name":"number","type":"int"},{"name":"at","type":"string","default":""}]}'
+JSON_TRUCK = (
+    '{"$schema":"http://json-schema.org/draft-07/schema#","title":"Truck","type":"object",'
+    '"properties":{"number":{"type":"integer"}},"required":["number"],"additionalProperties":false}'
+)
 VALUE = SerializationContext("trucks", MessageField.VALUE)
 
 
@@ -31,6 +36,14 @@ def test_avro(client: SchemaRegistryClient) -> None:
     assert data[:5] == b"\0\0\0\0\1"
     assert AvroDeserializer(client)(data, VALUE) == {"number": 7, "at": "x"}
     assert client.get_latest_version("trucks-value").version == 1
+
+
+def test_json_schema(client: SchemaRegistryClient) -> None:
+    data = JSONSerializer(JSON_TRUCK, client)({"number": 7}, VALUE)
+
+    assert JSONDeserializer(None, schema_registry_client=client)(data, VALUE) == {"number": 7}
+    with pytest.raises(Exception, match="number"):
+        JSONSerializer(JSON_TRUCK, client)({}, VALUE)
 
 
 def truck_class() -> Any:

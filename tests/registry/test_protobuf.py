@@ -11,7 +11,8 @@ from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorP
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raftka.registry.formats import protobuf, protoc
+from raftka.registry.formats import protobuf
+from raftka.registry.formats.protobuf_parts import protoc
 from raftka.registry.formats.schema import InvalidSchema, Reference
 
 

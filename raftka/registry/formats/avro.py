@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from raftka.json_values import Json, JsonObject
-from raftka.registry.formats import avro_rules, json_text, pairs
-from raftka.registry.formats.avro_defaults import Defaults
-from raftka.registry.formats.avro_normal import normal
-from raftka.registry.formats.avro_types import NAMED, PRIMITIVE_TYPES, Field, Type
+from raftka.registry.formats import json_text, pairs
+from raftka.registry.formats.avro_parts import rules
+from raftka.registry.formats.avro_parts.defaults import Defaults
+from raftka.registry.formats.avro_parts.normal import normal
+from raftka.registry.formats.avro_parts.types import NAMED, PRIMITIVE_TYPES, Field, Type
 from raftka.registry.formats.schema import InvalidSchema, Reference, check_size
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -53,7 +54,7 @@ def parse(text: str, references: Sequence[Reference]) -> AvroSchema:
 
 
 def problems(reader: AvroSchema, writer: AvroSchema) -> list[str]:
-    return pairs.compare(reader.root, writer.root, avro_rules.expand)
+    return pairs.compare(reader.root, writer.root, rules.expand)
 
 
 def shown(value: Json) -> str:
@@ -74,7 +75,7 @@ class _Parser:
         defaults = Defaults()
         for record, field in self._fields:
             if not defaults.fits(field.type, field.default):
-                said = f"the default {shown(field.default)} of field {field.name} of {record} is no {avro_rules.describe(field.type)}"
+                said = f"the default {shown(field.default)} of field {field.name} of {record} is no {rules.describe(field.type)}"
                 raise InvalidSchema(said)
         return root, whole["type"]
 

@@ -13,7 +13,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from raftka.registry.formats.schema import MAX_PROBLEMS
 
-MAX_STEPS = 400_000  # pairs, and needs of pairs: two seconds or three, 300 MB
+MAX_STEPS = 300_000  # pairs, and needs of pairs: three seconds, 300 MB
 MAX_PATH = 1_000  # characters of a path that are told, its end
 
 T = TypeVar("T")
@@ -30,12 +30,15 @@ class Fault(NamedTuple):
 
 @dataclass(slots=True)
 class Need(Generic[T]):
-    """Of `options`, pairs of (reader, writer), one must be right, or as `enough` says; if not, `fault` is told, or why the only option is wrong."""
+    """Of `options`, pairs of (reader, writer), one must be right. If none is, `fault` is told, and why the first one is wrong.
+
+    Why not, if there are several and a fault, or if it is `quiet`.
+    """
 
     path: str
     options: Sequence[tuple[T, T]]
     fault: Fault | None = None
-    enough: Callable[[Sequence[bool]], bool] = any  # given which options are right. Right options that turn wrong never turn it from False to True
+    quiet: bool = False
 
 
 @dataclass(slots=True)
@@ -47,16 +50,16 @@ class Expanded(Generic[T]):
 Expand = Callable[[T, T], Expanded[T]]
 
 
-class _TooMany(Exception):
-    """More steps than MAX_STEPS."""
+class TooComplex(Exception):
+    """A comparison takes more steps than are allowed; rules may raise it as well."""
 
 
 def compare(reader: T, writer: T, expand: Expand[T]) -> list[str]:
     """A sentence for each problem, at most MAX_PROBLEMS; none if the pair is right. Parts are told apart by identity, and must stay alive."""
     try:
         comparison = _Comparison(reader, writer, expand)
-    except _TooMany:
-        return [f"TOO_COMPLEX at /: the schemas have more than {MAX_STEPS} combinations of parts to compare"]
+    except TooComplex:
+        return ["TOO_COMPLEX at /: the schemas have too many combinations of parts to compare"]
     comparison.spread()
     return comparison.tell()
 
@@ -80,17 +83,17 @@ class _Comparison(Generic[T]):
             expanded = self.expanded[key] = expand(*pair)
             for need in expanded.needs:
                 steps += 1 + len(need.options)
+                if steps > MAX_STEPS:
+                    raise TooComplex
                 for option in need.options:
                     other = _key(option)
                     self.needed_by.setdefault(other, []).append((key, need))
                     if other not in known:
                         known.add(other)
                         waiting.append(option)
-            if steps > MAX_STEPS:
-                raise _TooMany
 
     def met(self, need: Need[T]) -> bool:
-        return need.enough([_key(option) not in self.wrong for option in need.options])
+        return any(_key(option) not in self.wrong for option in need.options)
 
     def spread(self) -> None:
         """Mark every pair that is wrong. A need with many options is looked at when all simpler ones are settled, not after each option."""
@@ -132,7 +135,9 @@ class _Comparison(Generic[T]):
                 below = _Path(path, need.path) if need.path else path
                 if need.fault is not None:
                     told.append(_sentence(need.fault, below))
-                if len(need.options) == 1 and (option := _key(need.options[0])) not in seen:
+                if need.quiet or not need.options or (need.fault is not None and len(need.options) > 1):
+                    continue
+                if (option := _key(need.options[0])) not in seen:
                     seen.add(option)
                     waiting.append((option, below))
         return list(dict.fromkeys(told))[:MAX_PROBLEMS]

@@ -14,9 +14,10 @@ from google.protobuf import descriptor_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.message import DecodeError, Message
 
-from raftka.registry.formats import pairs, protobuf_rules, protobuf_types, protoc
-from raftka.registry.formats.protobuf_options import Options, is_custom
-from raftka.registry.formats.protobuf_printer import print_file
+from raftka.registry.formats import pairs
+from raftka.registry.formats.protobuf_parts import protoc, rules, types
+from raftka.registry.formats.protobuf_parts.options import Options, is_custom
+from raftka.registry.formats.protobuf_parts.printer import print_file
 from raftka.registry.formats.schema import InvalidSchema, Reference, check_size
 
 SERIALIZED_NAME = "default"  # of the file in what `serialized` gives: readers name it anew
@@ -33,8 +34,8 @@ class ProtobufSchema:
         return self.files[-1]
 
     @cached_property
-    def root(self) -> protobuf_types.Message:
-        return protobuf_types.resolve(self.files)
+    def root(self) -> types.Message:
+        return types.resolve(self.files)
 
     @cached_property
     def canonical(self) -> str:
@@ -64,7 +65,7 @@ def parse(text: str, references: Sequence[Reference]) -> ProtobufSchema:
 
 
 def problems(reader: ProtobufSchema, writer: ProtobufSchema) -> list[str]:
-    return pairs.compare(reader.root, writer.root, protobuf_rules.expand)
+    return pairs.compare(reader.root, writer.root, rules.expand)
 
 
 def serialized(schema: ProtobufSchema) -> str:

@@ -22,7 +22,7 @@ new oneof; string or bytes, or a message, that turns repeated or back; another s
 """
 
 from raftka.registry.formats.pairs import Expanded, Fault, Need
-from raftka.registry.formats.protobuf_types import REQUIRED, Field, Message, Type
+from raftka.registry.formats.protobuf_parts.types import REQUIRED, Field, Message, Type
 
 
 def expand(reader: Message, writer: Message) -> Expanded[Message]:

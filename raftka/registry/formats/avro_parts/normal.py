@@ -1,7 +1,7 @@
 """Writes an Avro schema with attributes in one order, the one of Java's Avro: what differs in it differs in meaning or in documentation."""
 
 from raftka.json_values import Json, JsonObject
-from raftka.registry.formats.avro_types import NAMED, PRIMITIVE_TYPES
+from raftka.registry.formats.avro_parts.types import NAMED, PRIMITIVE_TYPES
 
 TYPE_ORDER = ("type", "name", "namespace", "doc", "fields", "symbols", "items", "values", "size", "default", "aliases")
 FIELD_ORDER = ("name", "type", "doc", "default", "order", "aliases")

@@ -15,7 +15,7 @@
 | anything | a union with a branch that can read it |
 """
 
-from raftka.registry.formats.avro_types import NAMED, Field, Type
+from raftka.registry.formats.avro_parts.types import NAMED, Field, Type
 from raftka.registry.formats.pairs import Expanded, Fault, Need
 
 READABLE = {

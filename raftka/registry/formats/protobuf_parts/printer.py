@@ -8,7 +8,7 @@ from itertools import groupby
 from google.protobuf import descriptor_pb2
 from google.protobuf.descriptor_pb2 import DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorProto
 
-from raftka.registry.formats.protobuf_options import Options, quote
+from raftka.registry.formats.protobuf_parts.options import Options, quote
 from raftka.registry.formats.schema import InvalidSchema
 
 NAME = re.compile(r"\.?[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")

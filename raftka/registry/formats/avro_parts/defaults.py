@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from raftka.json_values import Json
-from raftka.registry.formats.avro_types import Type
+from raftka.registry.formats.avro_parts.types import Type
 from raftka.registry.formats.schema import InvalidSchema
 
 MAX_STEPS = 1_000_000  # one per value and type: a second

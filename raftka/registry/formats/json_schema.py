@@ -1,0 +1,119 @@
+"""JSON Schemas of drafts 4, 6, 7, 2019-09 and 2020-12: valid by their metaschema, each `$ref` leads to something, and no URL is ever fetched."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+
+import jsonschema_rs
+
+from raftka.json_values import Json
+from raftka.registry.formats import json_text, pairs
+from raftka.registry.formats.json_schema_parts import rules
+from raftka.registry.formats.json_schema_parts.documents import DEFAULT_DRAFT, DRAFTS, Document, Documents, subschemas
+from raftka.registry.formats.json_schema_parts.nodes import Node, Nodes
+from raftka.registry.formats.json_schema_parts.patterns import check_pattern
+from raftka.registry.formats.schema import InvalidSchema, Reference, check_size
+
+TOLD = 300  # characters of the validator's message
+MAX_PATTERNS = 500  # that differ
+
+
+@dataclass(frozen=True, eq=False)
+class JsonSchema:
+    value: Json
+    documents: Documents = field(repr=False)
+
+    @property
+    def text(self) -> str:
+        return self.canonical
+
+    @cached_property
+    def canonical(self) -> str:
+        """The client's text without white space."""
+        return json_text.write(self.value)
+
+    @cached_property
+    def normalized(self) -> str:
+        """With the keys of every object in order."""
+        return json_text.write_sorted(self.value)
+
+    @property
+    def root(self) -> Node:
+        """Made anew for each comparison, whose steps it counts."""
+        return Nodes(self.documents).root()
+
+
+def parse(text: str, references: Sequence[Reference]) -> JsonSchema:
+    check_size(text, references)
+    documents = Documents(_document("", text))
+    for reference in references:
+        try:
+            documents.add(_document(reference.name, reference.text))
+        except InvalidSchema as error:
+            raise InvalidSchema(f"reference {reference.name[:100]}: {error}") from None
+    _check_parts(documents)
+    return JsonSchema(documents.root.value, documents)
+
+
+def problems(reader: JsonSchema, writer: JsonSchema) -> list[str]:
+    root: tuple[rules.Schema, rules.Schema] = reader.root, writer.root
+    return pairs.compare(*root, rules.expand)
+
+
+def _document(name: str, text: str) -> Document:
+    value = json_text.read(text)
+    draft = DEFAULT_DRAFT
+    if isinstance(value, dict):
+        given = value.get("$schema")
+        draft = DRAFTS.get(given.rstrip("#").replace("https:", "http:"), DEFAULT_DRAFT) if isinstance(given, str) else DEFAULT_DRAFT
+    _validate(value, draft)
+    return Document(name, value, draft)
+
+
+def _validate(value: Json, draft: int) -> None:
+    if isinstance(value, bool):
+        return
+    if not isinstance(value, dict):
+        raise InvalidSchema("a JSON Schema is an object, true or false")
+    error = next(iter(_metaschema(draft).iter_errors(value)), None)
+    if error is not None:
+        path = "/".join(str(each) for each in error.instance_path)
+        raise InvalidSchema(f"at /{path[:TOLD]}: {error.message[:TOLD]}")
+
+
+@cache
+def _metaschema(draft: int) -> jsonschema_rs.Validator:
+    """The metaschemas are in the library. Formats are not validated: regular expressions for Java would be refused."""
+    validators = {
+        4: jsonschema_rs.Draft4Validator,
+        6: jsonschema_rs.Draft6Validator,
+        7: jsonschema_rs.Draft7Validator,
+        2019: jsonschema_rs.Draft201909Validator,
+        2020: jsonschema_rs.Draft202012Validator,
+    }
+    url = next(url for url, each in DRAFTS.items() if each == draft)
+    url = url.replace("http:", "https:") if draft >= 2019 else f"{url}#"
+    return validators[draft]({"$ref": url}, validate_formats=False, offline=True)
+
+
+def _check_parts(documents: Documents) -> None:
+    """Resolve each reference and compile each regular expression of all that can be reached. What only a reference finds is validated as well."""
+    patterns: set[str] = set()
+    seen: set[int] = set()
+    waiting = [(documents.root.value, documents.root)]
+    while waiting:
+        value, document = waiting.pop()
+        if not isinstance(value, dict) or id(value) in seen:
+            continue
+        seen.add(id(value))
+        patterns.update(each for each in (value.get("pattern"), *(value.get("patternProperties") or ())) if isinstance(each, str))
+        waiting += [(child, document) for child in subschemas(value)]
+        target = documents.referred(value, document)
+        if target is not None and isinstance(target.value, dict) and id(target.value) not in documents.positions(target.document):
+            _validate(target.value, target.document.draft)
+        if target is not None:
+            waiting.append((target.value, target.document))
+    if len(patterns) > MAX_PATTERNS:
+        raise InvalidSchema(f"the schema has {len(patterns)} regular expressions, {MAX_PATTERNS} are allowed")
+    for pattern in patterns:
+        check_pattern(pattern)

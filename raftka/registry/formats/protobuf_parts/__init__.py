@@ -1,0 +1,1 @@
+"""What `protobuf.py` is made of: protoc, descriptors as text, types, their rules."""
