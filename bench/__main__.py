@@ -50,7 +50,8 @@ GROUPS = (
     "malformed",
     "security",
 )
-ALONE = ("pipeline", "failover")  # only when it is named: needs raftka[pipeline]; takes twelve minutes, and fetches clients in other languages
+# Only when they are named: two need an extra; one takes twelve minutes, and fetches clients in other languages.
+ALONE = ("pipeline", "registry", "failover")
 WARM_UP_RUNS, WARM_UP_SECONDS = 2, 5.0  # Kafka's compiler and everyone's page cache
 
 RATES = (("rps", "- requests/s", 0, ""), ("MBps", "- MB/s", 0, ""), ("p50us", "- p50 us", 0, ""), ("p99us", "- p99 us", 0, ""))
@@ -196,6 +197,11 @@ class Bench:
         yield from pipeline.rows(self.runs)
         yield ""
         yield from spark_jobs.rows(self.runs, self.kafka)
+
+    def registry(self) -> Iterator[str]:
+        from bench import registry
+
+        yield from registry.rows(self.runs, self.seconds)
 
     def hostile(self) -> Iterator[str]:
         for nodes, settings in ((1, ONE_NODE), (3, THREE_NODES)):

@@ -17,6 +17,7 @@ class Answer(NamedTuple):
     @property
     def code(self) -> int:
         """Of a refusal."""
+        assert isinstance(self.body, dict) and "error_code" in self.body, self  # noqa: PT018
         return int(self.body["error_code"])
 
 

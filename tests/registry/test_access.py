@@ -66,7 +66,7 @@ def secured() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def registry(secured: Cluster) -> Iterator[RegistryServer]:
+def secured_registry(secured: Cluster) -> Iterator[RegistryServer]:
     brokers = addresses_of(secured.bootstrap_servers)
     access = BrokerAccess(lambda user: Client(brokers, security=as_user(ADMIN, "PLAIN", user)))
     with RegistryServer(lambda: Client(brokers, security=ADMIN), Port(number=0), access=access, login=access) as registry:
@@ -84,19 +84,19 @@ def login(registry: RegistryServer, name: str, password: str | None = None) -> R
 @pytest.mark.parametrize(
     "headers", [{}, {"Authorization": "Basic"}, {"Authorization": "Basic !"}, {"Authorization": "Bearer x"}, {"Authorization": "Basic eA=="}]
 )
-def test_nobody_gets_an_answer_without_a_password(registry: RegistryServer, headers: dict[str, str]) -> None:
-    with Rest(registry, headers) as rest:
+def test_nobody_gets_an_answer_without_a_password(secured_registry: RegistryServer, headers: dict[str, str]) -> None:
+    with Rest(secured_registry, headers) as rest:
         answer = rest.ask("GET", "/subjects")
 
     assert (answer.status, answer.code) == (401, 40101)
 
 
 @pytest.mark.parametrize(("name", "password"), [("admin", "wrong"), ("admin", ""), ("stranger", "x"), ("", "x"), ("admin", "admin-secret ")])
-def test_wrong_passwords(registry: RegistryServer, name: str, password: str) -> None:
-    with login(registry, "admin") as rest:
+def test_wrong_passwords(secured_registry: RegistryServer, name: str, password: str) -> None:
+    with login(secured_registry, "admin") as rest:
         assert rest.get("/subjects")  # the right one is known
 
-    with login(registry, name, password) as rest:
+    with login(secured_registry, name, password) as rest:
         assert rest.ask("GET", "/subjects").status == 401
 
 
@@ -119,21 +119,21 @@ CASES: list[tuple[str, str, object, set[str]]] = [  # with the users who may do 
 
 
 @pytest.mark.parametrize(("method", "target", "body", "allowed"), CASES, ids=lambda value: str(value) if isinstance(value, str) else "")
-def test_acls_of_the_topic_decide(registry: RegistryServer, method: str, target: str, body: object, allowed: set[str]) -> None:
+def test_acls_of_the_topic_decide(secured_registry: RegistryServer, method: str, target: str, body: object, allowed: set[str]) -> None:
     """A user who is allowed may be told that there is nothing to do."""
     for user in (*(set(USERS) - {"admin"} - allowed), *allowed, "admin"):
-        with login(registry, user) as rest:
+        with login(secured_registry, user) as rest:
             answer = rest.ask(method, target, body)
         assert (answer.status == 403) == (user not in {*allowed, "admin"}), (user, answer)
 
 
-def test_lists_have_only_what_a_user_may_see(registry: RegistryServer) -> None:
-    with login(registry, "reader") as rest:
+def test_lists_have_only_what_a_user_may_see(secured_registry: RegistryServer) -> None:
+    with login(secured_registry, "reader") as rest:
         assert "orders-value" in rest.get("/subjects")
         assert set(rest.get("/subjects?deleted=true")) <= {"orders-value", "orders-key"}
         assert {each["subject"] for each in rest.get("/schemas")} <= {"orders-value", "orders-key"}
         assert rest.get("/schemas/ids/2/subjects?deleted=true") == rest.get("/schemas/ids/2/versions") == []
-    with login(registry, "nobody") as rest:
+    with login(secured_registry, "nobody") as rest:
         assert rest.get("/subjects") == rest.get("/schemas") == []
 
 

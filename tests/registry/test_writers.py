@@ -14,6 +14,7 @@ from raftka.registry.log import TRANSACTION_MS, Decided, SchemasLog
 from raftka.registry.records import Body, Registered, schema_record
 from raftka.registry.registry import Asked, Registry
 from raftka.registry.server import Port, RegistryServer
+from raftka.registry.state import State
 from raftka.testing import Cluster
 from tests.registry.rest import Rest
 
@@ -105,6 +106,22 @@ def test_what_an_instance_wrote_that_died_before_its_commit_is_never_read(logs: 
     assert Registry(logs[0]).register("alive", Asked(Body("AVRO", '"int"'))) == 1
     logs[1].write(lambda: (None, ()))
     assert schemas(logs[0]) == schemas(logs[1]) == [("alive", 1, 1)]
+
+
+def test_an_id_stays_used_when_compaction_has_taken_its_schema(raftka_cluster: Cluster) -> None:
+    with raftka_cluster.registry(TOPIC) as registry, Rest(registry) as rest:
+        number = rest.register("t", '"string"')
+        rest.delete("/subjects/t")
+        rest.delete("/subjects/t?permanent=true")
+    compacted = {record.key: record.value for record in raftka_cluster.records(TOPIC)}
+    raftka_cluster.delete_topic(TOPIC)
+
+    state = State()
+    for key, value in compacted.items():
+        if value is not None:
+            state.apply(key, value)
+
+    assert state.highest_id == number
 
 
 def test_a_registry_finds_its_schemas_after_a_restart_of_everything(raftka_cluster: Cluster) -> None:

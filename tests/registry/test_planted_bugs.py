@@ -1,0 +1,129 @@
+"""Bugs planted in the registry: each makes the test of its rule fail, so that test is one."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from raftka.client.blocking.client import Client, Where
+from raftka.client.blocking.producer import new_identity
+from raftka.client.blocking.reader import Reader
+from raftka.client.blocking.transaction import begin
+from raftka.registry import log
+from raftka.registry.broker_access import BrokerAccess
+from raftka.registry.errors import RegistryError
+from raftka.registry.log import SchemasLog
+from raftka.registry.records import no_schema_record
+from raftka.registry.registry import Registry
+from raftka.registry.server import RegistryServer
+from raftka.testing import Cluster
+from tests.registry import test_access, test_api, test_writers
+from tests.registry.rest import Rest
+from tests.registry.test_writers import Make
+
+FOUND = (AssertionError, RegistryError)
+logs, make_client = test_writers.logs, test_writers.make_client
+secured, secured_registry = test_access.secured, test_access.secured_registry
+
+
+def test_writes_without_a_transaction_are_found(logs: list[SchemasLog], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log, "begin", lambda client, *_: new_identity(client))
+    monkeypatch.setattr(log, "end", lambda *_, **__: None)
+
+    with pytest.raises(FOUND):
+        test_writers.test_an_instance_that_was_overtaken_decides_again(logs)
+
+
+def test_a_transaction_that_fences_nobody_is_found(logs: list[SchemasLog], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each instance has a name of its own."""
+    names = iter(range(1000))
+    monkeypatch.setattr(log, "begin", lambda client, name, ms: begin(client, f"{name}-{next(names)}", ms))
+
+    with pytest.raises(FOUND):
+        test_writers.test_an_instance_that_was_overtaken_decides_again(logs)
+
+
+def test_a_decision_without_the_newest_records_is_found(logs: list[SchemasLog], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an instance that reads late."""
+    held, take = threading.Event(), SchemasLog._take
+
+    def late(self: SchemasLog, reader: Reader, records: Any) -> None:
+        if self is logs[1]:
+            held.wait()
+        take(self, reader, records)
+
+    monkeypatch.setattr(SchemasLog, "_take", late)
+    monkeypatch.setattr(SchemasLog, "_wait", lambda *_: None)
+
+    try:
+        with pytest.raises(FOUND):
+            test_writers.test_a_write_knows_what_another_instance_has_written(logs)
+    finally:
+        held.set()
+
+
+@pytest.fixture
+def reading_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records of open and aborted transactions too."""
+
+    def reader(client: Client, positions: dict[Where, int], *, committed: bool) -> Reader:
+        return Reader(client, positions)
+
+    monkeypatch.setattr(log, "Reader", reader)
+
+
+def test_reading_what_was_not_committed_is_found(reading_everything: None, logs: list[SchemasLog], make_client: Make) -> None:
+    with pytest.raises(FOUND):
+        test_writers.test_what_an_instance_wrote_that_died_before_its_commit_is_never_read(logs, make_client)
+
+
+def test_ids_that_are_given_out_again_are_found(raftka_cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Registry, "_gone", staticmethod(lambda _, versions: list(map(no_schema_record, versions))))
+
+    with pytest.raises(FOUND):
+        test_writers.test_an_id_stays_used_when_compaction_has_taken_its_schema(raftka_cluster)
+
+
+OF_REGISTRY: dict[str, tuple[str, Any, Callable[[Rest], None]]] = {
+    "nothing is compared": ("_problems", lambda *_: [], test_api.test_a_schema_that_breaks_readers_is_refused),
+    "modes do not count": ("_writable", lambda *_, **__: "READWRITE", test_api.test_a_registry_that_is_only_read),
+    "what is referred to goes": ("_unreferenced", lambda *_: None, test_api.test_references_are_named_and_keep_what_they_name),
+}
+
+
+@pytest.mark.parametrize("bug", OF_REGISTRY)
+def test_bugs_in_decisions_are_found(raftka_registry: RegistryServer, bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, planted, test = OF_REGISTRY[bug]
+    monkeypatch.setattr(Registry, name, staticmethod(planted))
+
+    with Rest(raftka_registry) as rest, pytest.raises(FOUND):
+        test(rest)
+
+
+OF_ACCESS: dict[str, tuple[str, Any, Callable[[RegistryServer], None]]] = {
+    "any password of a known user": (
+        "_current",
+        lambda self, user, digest: user.name in self._known,
+        lambda server: test_access.test_wrong_passwords(server, "admin", "wrong"),
+    ),
+    "who is hidden a topic may create it": (
+        "_may_create",
+        lambda *_: True,
+        lambda server: test_access.test_acls_of_the_topic_decide(server, *test_access.CASES[5]),
+    ),
+    "who is logged in may do all": (
+        "may",
+        lambda *_: True,
+        lambda server: test_access.test_acls_of_the_topic_decide(server, *test_access.CASES[0]),
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", OF_ACCESS)
+def test_bugs_in_rights_are_found(secured_registry: RegistryServer, bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, planted, test = OF_ACCESS[bug]
+    monkeypatch.setattr(BrokerAccess, name, planted)
+
+    with pytest.raises(FOUND):
+        test(secured_registry)
