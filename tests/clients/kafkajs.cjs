@@ -1,22 +1,36 @@
-// kafkajs as a program for the tests: produce lines key:value idempotently, and some of its admin client. It knows no test.
-// It can consume only as a member of a group. One `send` is for one key here: with several partitions in it, kafkajs 2.2.4 resolves without sending
+// kafkajs as a program for the tests: produce lines key:value idempotently, print records as such lines, and some of its admin client. It knows no test.
+// It can consume only as a member of a group. It asks for a new login so long before its session ends (ms): REAUTHENTICATION. One `send` is for one key here: with several partitions in it, kafkajs 2.2.4 resolves without sending
 // those whose leader died to a new leader that had answered already for others (sendMessages.js asks whether a broker has answered, not a partition).
 'use strict'
 const fs = require('fs')
 const readline = require('readline')
 const { Kafka, ConfigResourceTypes, logLevel } = require('kafkajs')
 
-const [command, brokers, topic] = process.argv.slice(2)
-const retry = { retries: 50, initialRetryTime: 50, maxRetryTime: 500 }
-const kafka = new Kafka({ brokers: brokers.split(','), logLevel: logLevel.ERROR, retry, ...security(JSON.parse(process.env.CLIENT_SECURITY || '{}')) })
-const BATCH = 40
+const [command, brokers, topic, batch] = process.argv.slice(2)
+const REAUTHENTICATION = 1000
+const retry = { retries: 2 * (process.env.CLIENT_PATIENCE_S || 25), initialRetryTime: 50, maxRetryTime: 500 }
+const kafka = new Kafka({
+  brokers: brokers.split(','),
+  logLevel: logLevel.ERROR,
+  retry,
+  reauthenticationThreshold: REAUTHENTICATION,
+  ...security(JSON.parse(process.env.CLIENT_SECURITY || '{}')),
+})
+const BATCH = Number(batch || 40)
 
-// Names of PEM files, and a login: what tests say to all clients that are programs.
-function security({ ca, certificate, key, mechanism, username, password }) {
+// Names of PEM files, and a login, or the URL that gives tokens: what tests say to all clients that are programs.
+function security({ ca, certificate, key, mechanism, username, password, tokens }) {
   if (!ca) return {}
   const ssl = { ca: [fs.readFileSync(ca)] }
   if (key) Object.assign(ssl, { cert: fs.readFileSync(certificate), key: fs.readFileSync(key) })
-  return mechanism ? { ssl, sasl: { mechanism: mechanism.toLowerCase(), username, password } } : { ssl }
+  if (!mechanism) return { ssl }
+  if (tokens) return { ssl, sasl: { mechanism: 'oauthbearer', oauthBearerProvider: async () => ({ value: await token(tokens) }) } }
+  return { ssl, sasl: { mechanism: mechanism.toLowerCase(), username, password } }
+}
+
+async function token(url) {
+  const answer = await fetch(url, { method: 'POST' })
+  return (await answer.json()).access_token
 }
 
 async function produce() {
@@ -34,6 +48,15 @@ async function produce() {
   }
   for (const key of [...waiting.keys()]) await send(key)
   await producer.disconnect()
+}
+
+// For ever, as they come.
+async function follow() {
+  const consumer = kafka.consumer({ groupId: `g-${topic}` })
+  consumer.on(consumer.events.CRASH, ({ payload }) => payload.restart || failed(payload.error))
+  await consumer.connect()
+  await consumer.subscribe({ topic, fromBeginning: true })
+  await consumer.run({ eachMessage: async ({ message }) => console.log(`${message.key}:${message.value}`) })
 }
 
 // What is changed through one broker is seen through another a moment later.
@@ -87,4 +110,4 @@ const failed = (error) => {
   process.exit(1)
 }
 setTimeout(() => failed('it took too long'), 110000).unref()
-;({ produce, administer })[command]().catch(failed)
+;({ produce, follow, administer })[command]().catch(failed)

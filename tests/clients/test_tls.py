@@ -8,33 +8,22 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import confluent_kafka
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import KafkaConnectionError
-from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer, KafkaProducer
 
 from raftka.cluster.secured.keys import ClientFiles, ClusterSecurity
 from raftka.testing import Cluster
 from tests.clients.java import JavaTools
+from tests.clients.secured import LOGINS, Secured, add_scram_user
 from tests.clients.toolchains import Program
 from tests.clients.workload import parsed, run
 
-USER, PASSWORD = "alice", "alice-secret"
-NODE = 'username="node" password="node-secret" user_node="node-secret"'
-MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
-LOGINS = {
-    "listener.security.protocol.map": "SSL:SASL_SSL,CONTROLLER:SSL",
-    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
-    "sasl.mechanism.inter.broker.protocol": "PLAIN",
-    "listener.name.ssl.plain.sasl.jaas.config": f'{MODULE} required {NODE} user_{USER}="{PASSWORD}";',
-    "super.users": f"User:node;User:{USER};User:admin",
-}
 # In a process of its own: a producer that could not connect leaves sockets that nobody closes.
 KAFKA_PYTHON = """
 import json, sys
@@ -48,54 +37,6 @@ except KafkaError as error:
 WAYS = ("certificate", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
-@dataclass(frozen=True)
-class Secured:
-    """A cluster, and how a client comes in: `way` is a mechanism, or a certificate."""
-
-    cluster: Cluster
-    files: ClientFiles
-    way: str
-
-    @property
-    def mechanism(self) -> str | None:
-        return None if self.way == "certificate" else self.way
-
-    def librdkafka(self) -> dict[str, str]:
-        login = {"security.protocol": "sasl_ssl", "sasl.mechanism": self.way, "sasl.username": USER, "sasl.password": PASSWORD}
-        options = self.files.librdkafka() if self.mechanism is None else {"ssl.ca.location": str(self.files.authority), **login}
-        return {"bootstrap.servers": self.cluster.bootstrap_servers, **options}
-
-    def python(self) -> dict[str, Any]:
-        login = {"security_protocol": "SASL_SSL", "sasl_mechanism": self.way, "sasl_plain_username": USER, "sasl_plain_password": PASSWORD}
-        options = self.files.kafka_python() if self.mechanism is None else {"ssl_cafile": str(self.files.authority), **login}
-        return {"bootstrap_servers": self.cluster.bootstrap_servers.split(","), **options}
-
-    def aiokafka(self) -> dict[str, Any]:
-        options = self.python()
-        context = ssl.create_default_context(cafile=options.pop("ssl_cafile"))
-        if self.mechanism is None:
-            context.load_cert_chain(options.pop("ssl_certfile"), options.pop("ssl_keyfile"))
-        return {**options, "bootstrap_servers": self.cluster.bootstrap_servers, "ssl_context": context}
-
-    def java(self) -> dict[str, str]:
-        """Client properties."""
-        if self.mechanism is None:
-            return self.files.java()
-        module = MODULE if self.way == "PLAIN" else "org.apache.kafka.common.security.scram.ScramLoginModule"
-        login = {"sasl.mechanism": self.way, "sasl.jaas.config": f'{module} required username="{USER}" password="{PASSWORD}";'}
-        trusted = {name: value for name, value in self.files.java().items() if "truststore" in name}
-        return {"security.protocol": "SASL_SSL", **trusted, **login}
-
-    def program(self, program: Program) -> dict[str, str]:
-        """The environment of a client that is a program."""
-        given = {"ca": str(self.files.authority)}
-        if self.mechanism is None:
-            given |= {"certificate": str(self.files.certificate), "key": str(self.files.key)}
-        else:
-            given |= {"mechanism": self.way, "username": USER, "password": PASSWORD}
-        return {**program.env, "CLIENT_SECURITY": json.dumps(given)}
-
-
 @pytest.fixture(scope="module")
 def by_certificate() -> Iterator[Cluster]:
     with Cluster(3, security=True) as cluster:
@@ -105,11 +46,7 @@ def by_certificate() -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def by_login() -> Iterator[Cluster]:
     with Cluster(3, security=True, properties=LOGINS) as cluster:
-        admin = AdminClient(Secured(cluster, cluster.client_files(), "PLAIN").librdkafka())
-        for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
-            wanted = UserScramCredentialUpsertion(USER, ScramCredentialInfo(mechanism, 4096), PASSWORD.encode())
-            for future in admin.alter_user_scram_credentials([wanted]).values():
-                future.result(30)
+        add_scram_user(cluster)
         yield cluster
 
 
@@ -188,7 +125,7 @@ def test_franz_go(franz_go: Program, secured: Secured) -> None:
 
 def properties_file(secured: Secured, folder: Path) -> str:
     file = folder / "client.properties"
-    file.write_text("".join(f"{name}={value}\n" for name, value in secured.java().items()))
+    file.write_text(secured.properties())
     return str(file)
 
 
@@ -219,11 +156,6 @@ def test_command_line(secured: Secured, tmp_path: Path) -> None:
 
 
 # the nodes refuse
-
-
-@pytest.mark.usefixtures("forgotten_sockets")
-def test_expired_certificate_is_refused(by_certificate: Cluster) -> None:
-    refused(Secured(by_certificate, by_certificate.client_files("late", days=-1), "certificate"))
 
 
 @pytest.mark.usefixtures("forgotten_sockets")

@@ -67,8 +67,15 @@ class Toolchains:
 
     def java_tools(self) -> Program:
         """A JVM in which Kafka's tools run one after the other (JavaTools.java)."""
+        return self._of_java("JavaTools.java")
+
+    def java(self) -> Program:
+        """Java's producer and consumer (JavaClient.java)."""
+        return self._of_java("JavaClient.java")
+
+    def _of_java(self, source: str) -> Program:
         java, *options = self._java_17()
-        return Program([java, "-XX:TieredStopAtLevel=1", *options, "-cp", f"{KAFKA_JARS}/*", str(HERE / "JavaTools.java")])
+        return Program([java, "-XX:TieredStopAtLevel=1", *options, "-cp", f"{KAFKA_JARS}/*", str(HERE / source)])
 
     def kafka_apps(self) -> Program:
         """A JVM with Kafka Streams, Kafka Connect and its file connectors: a class or a source file, and arguments, come behind."""

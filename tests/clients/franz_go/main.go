@@ -1,4 +1,4 @@
-// franz-go as a program for the tests: produce and consume records as lines key:value, some of kadm, and transactions. It knows no test.
+// franz-go as a program for the tests: produce, consume and follow records as lines key:value, some of kadm, and transactions. It knows no test.
 package main
 
 import (
@@ -29,6 +29,9 @@ func main() {
 		produce(client(seeds, kgo.DefaultProduceTopic(topic), kgo.MaxBufferedRecords(underWay), kgo.ProducerLinger(2*time.Millisecond)))
 	case "consume":
 		consume(seeds, topic)
+	case "follow":
+		start := kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())
+		follow(client(seeds, kgo.ConsumerGroup("g-"+topic), kgo.ConsumeTopics(topic), start))
 	case "administer":
 		administer(client(seeds), topic)
 	case "transform":
@@ -47,6 +50,7 @@ func client(seeds []string, options ...kgo.Opt) *kgo.Client {
 
 // The producer is idempotent and waits for all in-sync replicas: both are its defaults.
 func produce(producer *kgo.Client) {
+	check(producer.Ping(ctx))
 	var acknowledged sync.WaitGroup
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
@@ -80,6 +84,16 @@ func consume(seeds []string, topic string) {
 			fmt.Fprintf(out, "%s:%s\n", record.Key, record.Value)
 			left--
 		})
+	}
+}
+
+// Prints records for ever, as they come.
+func follow(consumer *kgo.Client) {
+	check(consumer.Ping(ctx))
+	for {
+		fetches := consumer.PollFetches(ctx)
+		fetches.EachError(func(_ string, _ int32, err error) { check(err) })
+		fetches.EachRecord(func(record *kgo.Record) { fmt.Printf("%s:%s\n", record.Key, record.Value) })
 	}
 }
 
