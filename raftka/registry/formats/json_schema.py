@@ -107,7 +107,7 @@ def _check_parts(documents: Documents) -> None:
             continue
         seen.add(id(value))
         patterns.update(each for each in (value.get("pattern"), *(value.get("patternProperties") or ())) if isinstance(each, str))
-        waiting += [(child, document) for child in subschemas(value)]
+        waiting += [(child, document) for child in subschemas(value, document.draft)]
         target = documents.referred(value, document)
         if target is not None and isinstance(target.value, dict) and id(target.value) not in documents.positions(target.document):
             _validate(target.value, target.document.draft)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from google.protobuf import descriptor_pb2
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.message import DecodeError, Message
 
@@ -91,13 +91,16 @@ def _as_text(text: str, files: dict[str, str]) -> str:
 
 
 def _has_custom_options(descriptor: FileDescriptorProto) -> bool:
-    """Whether one of all the options of a file is an extension, which this process's pool does not know."""
+    """Whether one of all the options of a file is an extension, which this process's pool does not know. Refuses names that are no UTF-8."""
+    found = False
     waiting: list[Message] = [descriptor]
     while waiting:
         message = waiting.pop()
-        if message.DESCRIPTOR.name.endswith("Options") and is_custom(message):
-            return True
+        found |= message.DESCRIPTOR.name.endswith("Options") and is_custom(message)
         for field, value in message.ListFields():
-            if field.message_type is not None and field.message_type.file.name == descriptor_pb2.DESCRIPTOR.name:
-                waiting += value if field.is_repeated else [value]
-    return False
+            values = value if field.is_repeated else [value]
+            if field.message_type is not None:
+                waiting += values
+            elif field.type == FieldDescriptor.TYPE_STRING and any(isinstance(each, bytes) for each in values):
+                raise InvalidSchema(f"{message.DESCRIPTOR.name}.{field.name} is no UTF-8")
+    return found
