@@ -2,7 +2,6 @@
 
 import base64
 import json
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -11,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raftka.registry.formats import avro, json_schema, protobuf
-from raftka.registry.formats.schema import InvalidSchema, Reference
+from raftka.registry.formats.schema import Format, InvalidSchema, Parsed, Reference
 
+FORMATS: dict[str, Format] = {"AVRO": avro, "JSON": json_schema, "PROTOBUF": protobuf}
 KEYWORDS = """
 type name namespace fields items values symbols size default aliases order doc logicalType array map record error enum fixed int
 string null A a.B . a..b object number integer properties required patternProperties additionalProperties dependencies
@@ -26,11 +26,11 @@ LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) 
 VALUES = st.recursive(LEAVES, lambda below: st.lists(below, max_size=4) | st.dictionaries(WORDS, below, max_size=6), max_leaves=20)
 
 
-@pytest.mark.parametrize("format_", [avro, json_schema], ids=lambda module: module.__name__.rpartition(".")[2])
+@pytest.mark.parametrize("format_", [FORMATS["AVRO"], FORMATS["JSON"]], ids=["AVRO", "JSON"])
 @settings(max_examples=400, deadline=None)
 @given(value=VALUES, other=VALUES, reference=VALUES)
-def test_any_json_is_refused_or_taken(format_: ModuleType, value: Any, other: Any, reference: Any) -> None:
-    taken = []
+def test_any_json_is_refused_or_taken(format_: Format, value: Any, other: Any, reference: Any) -> None:
+    taken: list[Parsed] = []
     for each in (value, other):
         try:
             taken.append(format_.parse(json.dumps(each), [Reference("other", json.dumps(reference))]))
@@ -45,10 +45,10 @@ def test_any_json_is_refused_or_taken(format_: ModuleType, value: Any, other: An
         format_.problems(*reversed(taken))
 
 
-@pytest.mark.parametrize("format_", [avro, json_schema, protobuf], ids=lambda module: module.__name__.rpartition(".")[2])
+@pytest.mark.parametrize("format_", FORMATS.values(), ids=FORMATS)
 @settings(max_examples=30, deadline=None)
 @given(text=st.text(max_size=30))
-def test_any_text_is_refused_or_taken(format_: ModuleType, text: str) -> None:
+def test_any_text_is_refused_or_taken(format_: Format, text: str) -> None:
     try:
         parsed = format_.parse(text, [])
     except InvalidSchema:

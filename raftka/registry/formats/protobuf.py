@@ -16,9 +16,10 @@ from google.protobuf.message import DecodeError, Message
 
 from raftka.registry.formats import pairs
 from raftka.registry.formats.protobuf_parts import protoc, rules, types
+from raftka.registry.formats.protobuf_parts.known import is_known
 from raftka.registry.formats.protobuf_parts.options import Options, is_custom
 from raftka.registry.formats.protobuf_parts.printer import print_file
-from raftka.registry.formats.schema import InvalidSchema, Reference, check_size
+from raftka.registry.formats.schema import InvalidSchema, Parsed, Reference, check_size
 
 SERIALIZED_NAME = "default"  # of the file in what `serialized` gives: readers name it anew
 BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\r\n")
@@ -64,7 +65,9 @@ def parse(text: str, references: Sequence[Reference]) -> ProtobufSchema:
     return ProtobufSchema(text, tuple(compiled.file))
 
 
-def problems(reader: ProtobufSchema, writer: ProtobufSchema) -> list[str]:
+def problems(reader: Parsed, writer: Parsed) -> list[str]:
+    assert isinstance(reader, ProtobufSchema)
+    assert isinstance(writer, ProtobufSchema)
     return pairs.compare(reader.root, writer.root, rules.expand)
 
 
@@ -86,7 +89,7 @@ def _as_text(text: str, files: dict[str, str]) -> str:
         return text  # protoc tells what is wrong
     if not _has_custom_options(descriptor):
         return print_file(descriptor, Options())
-    imported = [each for each in descriptor.dependency if each in files or protoc.is_well_known(each)]
+    imported = [each for each in descriptor.dependency if each in files or is_known(each)]
     return print_file(descriptor, Options(protoc.compile_files(files, imported).file if imported else ()))
 
 
