@@ -25,9 +25,11 @@ from tests.mutants import (
     scenarios_of_quotas,
     scenarios_of_readers,
     scenarios_of_rights,
+    scenarios_of_schemas,
     scenarios_of_the_quorum,
     scenarios_of_tls,
     scenarios_of_transactions,
+    schemas,
     tls,
     transactions,
 )
@@ -54,6 +56,7 @@ AREAS = tuple(
         tls,
         quotas,
         ports,
+        schemas,
         cleaner,
     )
 )
@@ -68,6 +71,7 @@ DIRECTED = (
     scenarios_of_ports,
     scenarios_of_readers,
     scenarios_of_rights,
+    scenarios_of_schemas,
     scenarios_of_the_quorum,
     scenarios_of_exactly_once,
     scenarios_of_tls,

@@ -308,7 +308,7 @@ def test_no_schema_is_refused_with_the_reason(text: str, told: str) -> None:
     assert "WARNING" not in str(refusal.value)
 
 
-@pytest.mark.parametrize("name", ["/etc/x.proto", "../x.proto", "a//b", "a/./b", "x\\y", "a\0b", "a\nb", "", "x" * 300])
+@pytest.mark.parametrize("name", ["/etc/x.proto", "../x.proto", "a//b", "a/./b", "x\\y", "a\0b", "a\nb", "", "x" * 300, "--python_out=.", "@x"])
 def test_references_stay_in_their_folder(name: str) -> None:
     with pytest.raises(InvalidSchema, match="is no name for a reference"):
         parse("", (name, proto3("message N { }")))
@@ -325,6 +325,28 @@ def test_well_known_types_cannot_be_replaced() -> None:
     schema = parse(proto3(f"import '{name}'; message M {{ google.protobuf.Timestamp t = 1; }}"), (name, "nonsense"))
 
     assert schema.files[0].message_type[0].name == "Timestamp"
+
+
+KNOWN = """
+syntax = "proto3";
+import "confluent/meta.proto";
+import "confluent/type/decimal.proto";
+import "google/type/date.proto";
+message M {
+  option (confluent.message_meta) = { doc: "d" };
+  google.type.Date date = 1 [(confluent.field_meta) = { tags: "PII" }];
+  confluent.type.Decimal decimal = 2;
+}
+"""
+
+
+@pytest.mark.parametrize("references", [(), (("google/type/date.proto", "nonsense"), ("confluent/meta.proto", "nonsense"))])
+def test_files_that_clients_do_not_send_are_known(references: tuple[tuple[str, str], ...]) -> None:
+    schema = parse(KNOWN, *references)
+    from_descriptor = parse(protobuf.serialized(schema), *references)
+
+    assert '.google.type.Date date = 1 [(.confluent.field_meta) = { tags: "PII" }];' in schema.canonical
+    assert from_descriptor.canonical == schema.canonical
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from raftka.registry.formats.avro_parts import rules
 from raftka.registry.formats.avro_parts.defaults import Defaults
 from raftka.registry.formats.avro_parts.normal import normal
 from raftka.registry.formats.avro_parts.types import NAMED, PRIMITIVE_TYPES, Field, Type
-from raftka.registry.formats.schema import InvalidSchema, Reference, check_size
+from raftka.registry.formats.schema import InvalidSchema, Parsed, Reference, check_size
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 ORDERS = ("ascending", "descending", "ignore")
@@ -53,7 +53,9 @@ def parse(text: str, references: Sequence[Reference]) -> AvroSchema:
     return AvroSchema(root, value)
 
 
-def problems(reader: AvroSchema, writer: AvroSchema) -> list[str]:
+def problems(reader: Parsed, writer: Parsed) -> list[str]:
+    assert isinstance(reader, AvroSchema)
+    assert isinstance(writer, AvroSchema)
     return pairs.compare(reader.root, writer.root, rules.expand)
 
 

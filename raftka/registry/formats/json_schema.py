@@ -12,7 +12,7 @@ from raftka.registry.formats.json_schema_parts import rules
 from raftka.registry.formats.json_schema_parts.documents import DEFAULT_DRAFT, DRAFTS, Document, Documents, subschemas
 from raftka.registry.formats.json_schema_parts.nodes import Node, Nodes
 from raftka.registry.formats.json_schema_parts.patterns import check_pattern
-from raftka.registry.formats.schema import InvalidSchema, Reference, check_size
+from raftka.registry.formats.schema import InvalidSchema, Parsed, Reference, check_size
 
 TOLD = 300  # characters of the validator's message
 MAX_PATTERNS = 500  # that differ
@@ -55,7 +55,9 @@ def parse(text: str, references: Sequence[Reference]) -> JsonSchema:
     return JsonSchema(documents.root.value, documents)
 
 
-def problems(reader: JsonSchema, writer: JsonSchema) -> list[str]:
+def problems(reader: Parsed, writer: Parsed) -> list[str]:
+    assert isinstance(reader, JsonSchema)
+    assert isinstance(writer, JsonSchema)
     root: tuple[rules.Schema, rules.Schema] = reader.root, writer.root
     return pairs.compare(*root, rules.expand)
 
@@ -107,7 +109,7 @@ def _check_parts(documents: Documents) -> None:
             continue
         seen.add(id(value))
         patterns.update(each for each in (value.get("pattern"), *(value.get("patternProperties") or ())) if isinstance(each, str))
-        waiting += [(child, document) for child in subschemas(value)]
+        waiting += [(child, document) for child in subschemas(value, document.draft)]
         target = documents.referred(value, document)
         if target is not None and isinstance(target.value, dict) and id(target.value) not in documents.positions(target.document):
             _validate(target.value, target.document.draft)

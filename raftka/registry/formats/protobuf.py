@@ -10,15 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from google.protobuf import descriptor_pb2
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.message import DecodeError, Message
 
 from raftka.registry.formats import pairs
 from raftka.registry.formats.protobuf_parts import protoc, rules, types
+from raftka.registry.formats.protobuf_parts.known import is_known
 from raftka.registry.formats.protobuf_parts.options import Options, is_custom
 from raftka.registry.formats.protobuf_parts.printer import print_file
-from raftka.registry.formats.schema import InvalidSchema, Reference, check_size
+from raftka.registry.formats.schema import InvalidSchema, Parsed, Reference, check_size
 
 SERIALIZED_NAME = "default"  # of the file in what `serialized` gives: readers name it anew
 BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\r\n")
@@ -64,7 +65,9 @@ def parse(text: str, references: Sequence[Reference]) -> ProtobufSchema:
     return ProtobufSchema(text, tuple(compiled.file))
 
 
-def problems(reader: ProtobufSchema, writer: ProtobufSchema) -> list[str]:
+def problems(reader: Parsed, writer: Parsed) -> list[str]:
+    assert isinstance(reader, ProtobufSchema)
+    assert isinstance(writer, ProtobufSchema)
     return pairs.compare(reader.root, writer.root, rules.expand)
 
 
@@ -86,19 +89,22 @@ def _as_text(text: str, files: dict[str, str]) -> str:
         return text  # protoc tells what is wrong
     if not _has_custom_options(descriptor):
         return print_file(descriptor, Options())
-    imported = [each for each in descriptor.dependency if each in files or protoc.is_well_known(each)]
+    imported = [each for each in descriptor.dependency if each in files or is_known(each)]
     compiled = list(protoc.compile_files(files, imported).file) if imported else []
     return print_file(descriptor, Options([*compiled, descriptor]))  # it may use options that it defines itself
 
 
 def _has_custom_options(descriptor: FileDescriptorProto) -> bool:
-    """Whether one of all the options of a file is an extension, which this process's pool does not know."""
+    """Whether one of all the options of a file is an extension, which this process's pool does not know. Refuses names that are no UTF-8."""
+    found = False
     waiting: list[Message] = [descriptor]
     while waiting:
         message = waiting.pop()
-        if message.DESCRIPTOR.name.endswith("Options") and is_custom(message):
-            return True
+        found |= message.DESCRIPTOR.name.endswith("Options") and is_custom(message)
         for field, value in message.ListFields():
-            if field.message_type is not None and field.message_type.file.name == descriptor_pb2.DESCRIPTOR.name:
-                waiting += value if field.is_repeated else [value]
-    return False
+            values = value if field.is_repeated else [value]
+            if field.message_type is not None:
+                waiting += values
+            elif field.type == FieldDescriptor.TYPE_STRING and any(isinstance(each, bytes) for each in values):
+                raise InvalidSchema(f"{message.DESCRIPTOR.name}.{field.name} is no UTF-8")
+    return found

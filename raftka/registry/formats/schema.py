@@ -42,7 +42,7 @@ class Format(Protocol):
         """`references`: each after those that it needs itself. Raises InvalidSchema."""
 
     def problems(self, reader: Parsed, writer: Parsed) -> list[str]:
-        """Why a reader with the one schema cannot read what was written with the other, a sentence each; empty if it can."""
+        """Why a reader with the one schema cannot read what was written with the other, a sentence each; empty if it can. Both are of this type."""
 
 
 def check_size(text: str, references: Sequence[Reference]) -> None:

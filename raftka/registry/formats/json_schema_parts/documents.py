@@ -23,6 +23,14 @@ ONE = (
 LISTS = ("allOf", "anyOf", "oneOf", "prefixItems", "items")
 MAPS = ("$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties")
 REFERRING = ("$ref", "$recursiveRef", "$dynamicRef")
+SINCE = {  # the draft that brought a keyword, if not draft 4: what a metaschema does not know, it does not validate
+    **dict.fromkeys(("const", "contains", "propertyNames"), 6),
+    **dict.fromkeys(("if", "then", "else"), 7),
+    **dict.fromkeys(("$anchor", "$defs", "$recursiveRef", "contentSchema", "dependentRequired", "dependentSchemas"), 2019),
+    **dict.fromkeys(("maxContains", "minContains", "unevaluatedItems", "unevaluatedProperties"), 2019),
+    **dict.fromkeys(("$dynamicAnchor", "$dynamicRef", "prefixItems"), 2020),
+}
+UNTIL = {"additionalItems": 2019, "$recursiveRef": 2019}  # the last draft that has it
 SHOWN = 200  # characters of a reference in a message
 
 
@@ -48,16 +56,20 @@ class Target(NamedTuple):
     document: Document
 
 
-def subschemas(value: JsonObject) -> Iterator[Json]:
+def is_known(keyword: str, draft: int) -> bool:
+    return SINCE.get(keyword, 0) <= draft <= UNTIL.get(keyword, draft)
+
+
+def subschemas(value: JsonObject, draft: int) -> Iterator[Json]:
     """The schemas directly in a schema, those that nothing but a reference uses as well."""
     for key in ONE:
-        if isinstance(value.get(key), dict | bool):
+        if isinstance(value.get(key), dict | bool) and is_known(key, draft):
             yield value[key]
     for key in LISTS:
-        if isinstance(value.get(key), list):
+        if isinstance(value.get(key), list) and is_known(key, draft):
             yield from value[key]
     for key in MAPS:
-        if isinstance(value.get(key), dict):
+        if isinstance(value.get(key), dict) and is_known(key, draft):
             yield from (each for each in value[key].values() if isinstance(each, dict | bool))
 
 
@@ -85,7 +97,7 @@ class Documents:
 
     def referred(self, schema: JsonObject, document: Document) -> Target | None:
         """What a schema refers to; none if it has no `$ref`. Raises InvalidSchema if that is not there."""
-        keyword = next((each for each in REFERRING if isinstance(schema.get(each), str)), None)
+        keyword = next((each for each in REFERRING if isinstance(schema.get(each), str) and is_known(each, document.draft)), None)
         if keyword is None:
             return None
         uri, _, fragment = str(schema[keyword]).partition("#")
@@ -129,7 +141,7 @@ class Documents:
             if not isinstance(value, dict) or id(value) in found:
                 continue
             found.add(id(value))
-            waiting += subschemas(value)
+            waiting += subschemas(value, document.draft)
             own = value.get("id" if document.draft == 4 else "$id")
             anchors = [value.get("$anchor"), value.get("$dynamicAnchor")]
             if isinstance(own, str) and own.startswith("#"):

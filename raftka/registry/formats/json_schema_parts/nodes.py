@@ -7,25 +7,24 @@ from functools import cached_property
 
 from raftka.json_values import Json, JsonObject
 from raftka.registry.formats import json_text
-from raftka.registry.formats.json_schema_parts.documents import METASCHEMAS, Document, Documents, Target
+from raftka.registry.formats.json_schema_parts.documents import METASCHEMAS, Document, Documents, Target, is_known
 from raftka.registry.formats.json_schema_parts.patterns import matches
 from raftka.registry.formats.pairs import TooComplex
 
 MAX_STEPS = 500_000  # schemas that are followed, names and patterns that are looked at: two seconds
 TYPES = frozenset(("array", "boolean", "null", "number", "object", "string"))
-KEYWORDS = {
-    "string": ("maxLength", "minLength", "pattern"),
-    "number": ("exclusiveMaximum", "exclusiveMinimum", "maximum", "minimum", "multipleOf"),
-    "array": (
+TYPED = frozenset(
+    (
+        "type",
+        *("maxLength", "minLength", "pattern"),
+        *("exclusiveMaximum", "exclusiveMinimum", "maximum", "minimum", "multipleOf"),
         *("additionalItems", "contains", "items", "maxContains", "maxItems", "minContains", "minItems", "prefixItems", "unevaluatedItems"),
         "uniqueItems",
-    ),
-    "object": (
         *("additionalProperties", "dependencies", "dependentRequired", "dependentSchemas", "maxProperties", "minProperties", "patternProperties"),
         *("properties", "propertyNames", "required", "unevaluatedProperties"),
-    ),
-}
-TYPED = frozenset(("type", *(each for keywords in KEYWORDS.values() for each in keywords)))
+    )
+)
+CONNECT_TYPE = "connect.type"  # Kafka Connect's converters note it
 
 
 class Part:
@@ -34,7 +33,7 @@ class Part:
 
 @dataclass(eq=False)
 class Typed(Part):
-    """Types, and what is said of values of each. `types`, `integer`, `required` and `defaults` are those of the whole node."""
+    """Types, and what is said of values of each, in `raw`. `types`, `integer`, `required` and `defaults` are those of the whole node."""
 
     nodes: "Nodes"
     document: Document
@@ -97,7 +96,7 @@ class Typed(Part):
     @cached_property
     def prefix(self) -> list["Node"]:
         """Of a tuple's places."""
-        places = self.raw.get("prefixItems") if self.document.draft >= 2020 else self.raw.get("items")
+        places = self.raw.get("prefixItems", self.raw.get("items"))
         return [self.nodes.node(each, self.document) for each in places] if isinstance(places, list) else []
 
     @cached_property
@@ -111,7 +110,7 @@ class Typed(Part):
 
     @property
     def rest_keyword(self) -> str:
-        return "items" if self.document.draft >= 2020 or not isinstance(self.raw.get("items", {}), list) else "additionalItems"
+        return "additionalItems" if isinstance(self.raw.get("items"), list) else "items"
 
 
 @dataclass(eq=False)
@@ -231,9 +230,10 @@ class Nodes:
         return self._with_types(found, node)
 
     def _own(self, value: JsonObject, document: Document) -> Iterable[Part]:
-        if not TYPED.isdisjoint(value):
-            yield _typed(self, document, value)
-        for values in ([value["const"]] if "const" in value and document.draft >= 6 else None, value.get("enum")):
+        typed = {key: each for key, each in value.items() if key in TYPED and is_known(key, document.draft)}
+        if typed:
+            yield _typed(self, document, typed | {key: value[key] for key in (CONNECT_TYPE,) if key in value})
+        for values in ([value["const"]] if "const" in value and is_known("const", document.draft) else None, value.get("enum")):
             if isinstance(values, list):
                 yield Values({_equality(each): each for each in values})
         for keyword in ("anyOf", "oneOf"):
@@ -241,7 +241,7 @@ class Nodes:
                 yield Choice(keyword, [self.node(each, document) for each in value[keyword]])
         if "not" in value:
             yield Not(self.node(value["not"], document))
-        if "if" in value and document.draft >= 7 and ("then" in value or "else" in value):
+        if "if" in value and is_known("if", document.draft) and ("then" in value or "else" in value):
             yield Condition({key: self.node(value.get(key, True), document) for key in ("if", "then", "else")})
 
     def _with_types(self, found: list[Part], node: Node) -> list[Part]:

@@ -3,7 +3,7 @@
 from fractions import Fraction
 from typing import NamedTuple
 
-from raftka.registry.formats.json_schema_parts.nodes import Node, Part, Typed
+from raftka.registry.formats.json_schema_parts.nodes import CONNECT_TYPE, Node, Part, Typed
 from raftka.registry.formats.pairs import Expanded, Fault, Need
 
 Found = Expanded[Node | Part]
@@ -35,7 +35,7 @@ def expand_typed(reader: Typed, writer: Typed) -> Found:
 
 
 def _types(found: Found, reader: Typed, writer: Typed) -> None:
-    if reader.raw.get("connect.type") == writer.raw.get("connect.type") == "bytes":
+    if reader.raw.get(CONNECT_TYPE) == writer.raw.get(CONNECT_TYPE) == "bytes":
         return  # Connect's converters write decimals as strings or as numbers
     if not writer.types <= reader.types:
         kind = "TYPE_NARROWED" if writer.types & reader.types else "TYPE_CHANGED"
@@ -267,7 +267,7 @@ def _contains(found: Found, reader: Typed, writer: Typed) -> None:
     elif given is not None and least > 0:
         found.needs.append(Need("contains", [(asked, given)]))
     most = reader.number("maxContains")
-    if most is not None and reader.document.draft >= 2019:
+    if most is not None:
         given_most = writer.number("maxContains")
         if given is None or given_most is None or given_most > most:
             said = f"the reader's arrays contain {most} items of a kind at most, the writer's may contain more"
@@ -279,5 +279,5 @@ def _contains(found: Found, reader: Typed, writer: Typed) -> None:
 
 def _least(typed: Typed) -> float:
     """How many items a `contains` asks for."""
-    given = typed.number("minContains") if typed.document.draft >= 2019 else None
+    given = typed.number("minContains")
     return 1 if given is None else given

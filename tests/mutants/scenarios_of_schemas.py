@@ -1,0 +1,78 @@
+"""Pairs of schemas and texts of strangers, one for each planted bug: see directed.py."""
+
+import base64
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+from raftka.registry.formats import avro, json_schema, protobuf
+from raftka.registry.formats.schema import InvalidSchema, Reference
+from tests.mutants.directed import finds
+
+
+def avro_problems(reader: Any, writer: Any) -> list[str]:
+    return avro.problems(*(avro.parse(json.dumps(each), []) for each in (reader, writer)))
+
+
+def json_problems(reader: Any, writer: Any) -> list[str]:
+    return json_schema.problems(*(json_schema.parse(json.dumps(each), []) for each in (reader, writer)))
+
+
+def record(*fields: dict) -> dict:
+    return {"type": "record", "name": "R", "fields": list(fields)}
+
+
+@finds
+def new_field_needs_no_default() -> None:
+    assert avro_problems(record({"name": "f", "type": "int"}), record()), "a reader cannot read its new field"
+
+
+@finds
+def numbers_are_promoted_both_ways() -> None:
+    assert avro_problems("int", "long"), "a reader cuts the writer's numbers"
+
+
+@finds
+def problems_stay_where_they_are() -> None:
+    nested = ({"type": "array", "items": each} for each in ("int", "string"))
+    assert avro_problems(*nested), "a reader cannot read the items"
+
+
+@finds
+def closed_model_takes_what_was_open() -> None:
+    assert json_problems({"additionalProperties": False}, {}), "a reader refuses properties that were valid"
+
+
+@finds
+def one_option_is_enough() -> None:
+    assert json_problems({"type": "string"}, {"anyOf": [{"type": "string"}, {"type": "integer"}]}), "a reader refuses the second option"
+
+
+@finds
+def zigzag_is_taken_for_plain() -> None:
+    schemas = [protobuf.parse(f'syntax = "proto3"; message M {{ {each} a = 1; }}', []) for each in ("sint32", "int32")]
+    assert protobuf.problems(*schemas), "a reader reads other numbers"
+
+
+@finds
+def names_are_written_as_they_come() -> None:
+    smuggled = FileDescriptorProto(message_type=[{"name": "M { } message N"}])
+    try:
+        schema = protobuf.parse(base64.b64encode(smuggled.SerializeToString()).decode(), [])
+    except InvalidSchema:
+        return
+    raise AssertionError(f"a name declares messages: {[each.name for each in schema.descriptor.message_type]}")
+
+
+@finds
+def references_leave_their_folder() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder, "written")
+        try:
+            protobuf.parse("", [Reference(str(target), "")])
+        except InvalidSchema:
+            pass
+        assert not target.exists(), "a reference is written elsewhere"
