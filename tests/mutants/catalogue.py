@@ -28,6 +28,7 @@ from tests.mutants import (
     scenarios_of_the_quorum,
     scenarios_of_tls,
     scenarios_of_transactions,
+    secured_lives,
     tls,
     transactions,
 )
@@ -51,6 +52,7 @@ AREAS = tuple(
         read_committed,
         login,
         rights,
+        secured_lives,
         tls,
         quotas,
         ports,

@@ -1,10 +1,13 @@
 """Directed simulations of what clients are allowed to do: see directed.py."""
 
+from raftka.metadata.commands import Heartbeat
+from raftka.metadata.security_commands import CreateAcls, PlainAcl
 from raftka.security import acls
 from raftka.wire.errors import Code
 from tests.broker.rights import WITH_ACLS, admin_of, create_acls, delete_acl, pat, topic_acl, written
 from tests.broker.sasl import log_in
 from tests.broker.stage import Stage
+from tests.metadata.test_controller import fenced_for_silence
 from tests.mutants.directed import finds
 
 
@@ -48,6 +51,13 @@ def node_that_comes_back_forgets_what_was_revoked() -> None:
         wire = Stage.wire(stage, 3)
         assert log_in(wire, "PLAIN", "pat", "pat-secret").error_code == 0
         assert written(wire) == Code.TOPIC_AUTHORIZATION_FAILED, "a node that was away allows what was revoked meanwhile"
+
+
+@finds
+def returning_broker_is_unfenced_at_once() -> None:
+    world, epoch = fenced_for_silence()
+    world.decide(CreateAcls((PlainAcl(*topic_acl(acls.WRITE)),)))
+    assert world.decide(Heartbeat(1, epoch, epoch)).fenced, "a node that was away is unfenced before it knows what was revoked"
 
 
 def topic_of(stage: Stage) -> None:
