@@ -1,7 +1,7 @@
 """Directed simulations of what clients are allowed to do: see directed.py."""
 
 from raftka.metadata.commands import Heartbeat
-from raftka.metadata.security_commands import CreateAcls, PlainAcl
+from raftka.metadata.security_commands import CreateAcls
 from raftka.security import acls
 from raftka.wire.errors import Code
 from tests.broker.rights import WITH_ACLS, admin_of, create_acls, delete_acl, pat, topic_acl, written
@@ -56,7 +56,7 @@ def node_that_comes_back_forgets_what_was_revoked() -> None:
 @finds
 def returning_broker_is_unfenced_at_once() -> None:
     world, epoch = fenced_for_silence()
-    world.decide(CreateAcls((PlainAcl(*topic_acl(acls.WRITE)),)))
+    world.decide(CreateAcls((topic_acl(acls.WRITE),)))
     assert world.decide(Heartbeat(1, epoch, epoch)).fenced, "a node that was away is unfenced before it knows what was revoked"
 
 
