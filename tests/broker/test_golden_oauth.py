@@ -15,7 +15,7 @@ import pytest
 
 from raftka.wire.frame import decode_request_header
 from raftka.wire.messages.sasl import SASL_AUTHENTICATE
-from tests.broker.golden import Differences, Exchange, Replay, recorded
+from tests.broker.golden import Differences, Exchange, Replay, all_found, not_meant, numbers_of, recorded
 from tests.broker.oauth import TRUSTING, begun, now_s, stage_with_keys
 from tests.broker.stage import Stage
 from tests.security.issuer import base64, signature
@@ -93,19 +93,11 @@ def replayed() -> dict[int, Differences]:
     return found
 
 
-def _expected(n: int, field: str) -> bool:
-    return any(n in numbers and re.fullmatch(pattern, field) for numbers, pattern, _ in DIFFERENT)
-
-
 @pytest.mark.parametrize("exchange", EXCHANGES, ids=lambda exchange: exchange.name)
 def test_the_answer_is_kafkas(exchange: Exchange) -> None:
-    found = replayed()[exchange.n]
-
-    assert {field: values for field, values in found.items() if not _expected(exchange.n, field)} == {}, exchange.comment
+    assert not_meant(DIFFERENT, exchange.n, replayed()[exchange.n]) == {}, exchange.comment
 
 
-@pytest.mark.parametrize("n", sorted({n for numbers, _, _ in DIFFERENT for n in numbers}))
+@pytest.mark.parametrize("n", numbers_of(DIFFERENT))
 def test_what_is_said_to_differ_does(n: int) -> None:
-    patterns = [pattern for numbers, pattern, _ in DIFFERENT if n in numbers]
-
-    assert all(any(re.fullmatch(pattern, field) for field in replayed()[n]) for pattern in patterns)
+    assert all_found(DIFFERENT, n, replayed()[n])

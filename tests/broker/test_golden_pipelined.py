@@ -6,7 +6,6 @@ What differs stands in DIFFERENT with its reason.
 
 import json
 import re
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from raftka.wire.messages.topics import CREATE_TOPICS
 from raftka.wire.schema import AnyApi, Row
+from tests.broker.golden import Differences, all_found, not_meant, numbers_of
 from tests.broker.requests import fetch
 from tests.broker.sasl import SECURE, logged_in
 from tests.broker.stage import Stage, Wire, decoded
@@ -48,7 +48,6 @@ DIFFERENT = [  # (exchanges, field, reason)
     ((35,), "outcome", "a frame has at most 64 KiB before the login is over"),
     ((40,), "outcome", "requests before the login is over are not decoded: the connection ends"),
 ]
-Differences = dict[str, tuple[object, object]]
 
 
 def ask(wire: Wire, questions: list[Question]) -> None:
@@ -116,9 +115,8 @@ def in_a_session(stage: Stage, n: int) -> Differences:
 @cache
 def replayed() -> dict[int, Differences]:
     found: dict[int, Differences] = {}
-    numbers: dict[int, Callable[[Stage, int], Differences]] = {35: before_login, 40: before_login, 41: before_login, 42: before_login}
     with Stage(**SECURE) as stage:
-        found |= {n: way(stage, n) for n, way in numbers.items()}
+        found |= {n: before_login(stage, n) for n in (35, 40, 41, 42)}
         assert not stage.world.failures
     with Stage(**SECURE, connections_max_reauth_ms="3000") as stage:
         row = CREATE_TOPICS.request
@@ -129,17 +127,11 @@ def replayed() -> dict[int, Differences]:
     return found
 
 
-def _expected(n: int, field: str) -> bool:
-    return any(n in numbers and re.fullmatch(pattern, field) for numbers, pattern, _ in DIFFERENT)
-
-
 @pytest.mark.parametrize("n", RECORDED)
 def test_the_answers_are_kafkas(n: int) -> None:
-    assert {field: values for field, values in replayed()[n].items() if not _expected(n, field)} == {}, RECORDED[n]["comment"]
+    assert not_meant(DIFFERENT, n, replayed()[n]) == {}, RECORDED[n]["comment"]
 
 
-@pytest.mark.parametrize("n", sorted({n for numbers, _, _ in DIFFERENT for n in numbers}))
+@pytest.mark.parametrize("n", numbers_of(DIFFERENT))
 def test_what_is_said_to_differ_does(n: int) -> None:
-    patterns = [pattern for numbers, pattern, _ in DIFFERENT if n in numbers]
-
-    assert all(any(re.fullmatch(pattern, field) for field in replayed()[n]) for pattern in patterns)
+    assert all_found(DIFFERENT, n, replayed()[n])
