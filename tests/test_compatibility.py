@@ -10,13 +10,17 @@ from raftka.metadata.configs.broker import BROKER_SETTINGS
 from tests.broker import test_odd_batches as odd_batches
 from tests.broker.test_golden import BY_NUMBER, DIFFERENT, NOT_YET
 from tests.broker.test_golden_logins import DIFFERENT as DIFFERENT_LOGINS
+from tests.broker.test_golden_oauth import DIFFERENT as DIFFERENT_TOKENS_OF_ISSUERS
+from tests.broker.test_golden_pipelined import DIFFERENT as DIFFERENT_PIPELINED
 from tests.broker.test_golden_rights import DIFFERENT as DIFFERENT_RIGHTS
+from tests.broker.test_golden_token_logins import DIFFERENT as DIFFERENT_TOKEN_LOGINS
 from tests.broker.test_golden_transactions import DIFFERENT as DIFFERENT_TRANSACTIONS
 from tests.test_docs import rows
 
 TEXT = (Path(__file__).parent.parent / "docs" / "compatibility.md").read_text(encoding="utf-8")
 KAFKAS_APIS = 3  # the exchange in which a client asks what is supported
 AT_MOST_DIFFERENT = 15
+DIFFERENT_SECURITY = [*DIFFERENT_LOGINS, *DIFFERENT_RIGHTS, *DIFFERENT_TOKENS_OF_ISSUERS, *DIFFERENT_TOKEN_LOGINS, *DIFFERENT_PIPELINED]
 
 
 def kafkas() -> dict[int, tuple[int, int]]:
@@ -53,7 +57,7 @@ def test_every_difference_stands_there_with_its_reason() -> None:
     assert [(tuple(numbers(row[0])), row[1]) for row in transactions if row[0].isdigit()] == [(n, why) for n, _, why in DIFFERENT_TRANSACTIONS]
     security = rows("## Recorded security", TEXT)
     told = [(tuple(numbers(row[0])), row[1]) for row in security if row[0][:1].isdigit()]
-    assert told == [(n, why) for n, _, why in [*DIFFERENT_LOGINS, *DIFFERENT_RIGHTS]]
+    assert told == [(n, why) for n, _, why in DIFFERENT_SECURITY]
 
 
 def test_every_kind_of_batch_that_is_answered_otherwise_stands_there() -> None:

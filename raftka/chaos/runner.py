@@ -12,7 +12,7 @@ from functools import partial
 from multiprocessing import get_context
 from time import process_time
 
-from raftka.chaos.simulated.swarm import AT_WORK, PLANS
+from raftka.chaos.simulated.swarm import PLANS
 from raftka.chaos.simulated.workloads.at_work import WORKS
 from raftka.chaos.simulation import Options, Outcome, simulate
 from raftka.chaos.small import lives
@@ -100,8 +100,8 @@ def options_of(kind: str) -> Options:
     """The options of a plan, or of a workload alone. Raises KeyError."""
     if kind in PLANS:
         return Options(PLANS[kind])
-    work, moments = WORKS[kind]
-    return Options(AT_WORK, work=work, moments=moments)
+    alone = WORKS[kind]
+    return Options(alone.plan, work=alone.make, moments=alone.moments)
 
 
 def run_one(seed: int, kind: str) -> Summary:

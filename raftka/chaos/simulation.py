@@ -121,9 +121,9 @@ class Run:
 Life = Run
 
 
-def at_work(seed: int, work: Callable[[], Workload], moments: Sequence[str]) -> Run:
+def at_work(seed: int, work: Callable[[], Workload], moments: Sequence[str], plan: Plan = AT_WORK) -> Run:
     """A workload alone."""
-    return simulate(seed, Options(AT_WORK, work=work, moments=moments))
+    return simulate(seed, Options(plan, work=work, moments=moments))
 
 
 def live(seed: int, plan: Plan, prepare: Prepare | None = None) -> Run:
@@ -179,7 +179,7 @@ class _Life:
     def _settings(self) -> Settings:
         plan = self.options.plan
         if self.options.work is not None:
-            return Settings(partitions=0, writers=0, seconds=plan.seconds, often=True)
+            return Settings(partitions=0, writers=0, seconds=plan.seconds, often=True, ends_in_the_dark=plan.ends_in_the_dark)
         chosen = choose(plan, self.world.random("settings"))  # also where it is not wanted: what was drawn is a part of the life
         chosen = with_more(plan, chosen, self.world.random("beside"))
         chosen = with_transactions(plan, chosen, self.world.random("beside transactions"))
@@ -214,7 +214,8 @@ class _Life:
             own={node_id: dict(values) for node_id, values in settings.mixed},
         )
         cluster.keeps_power = settings.flush == "os"
-        faults = self.faults = Faults(cluster, TOPIC, settings.partitions, without(self.planned, self.options.skip))
+        struck = next((topic for work in self.works for topic in work.topics), (TOPIC, settings.partitions))
+        faults = self.faults = Faults(cluster, *struck, without(self.planned, self.options.skip))
         for prepare in self.options.prepare:
             prepare(self.world, cluster)
         Watch(cluster, disks_stay=not self.options.plan.directories, every_s=self.options.watch_s, rotten=lambda: faults.scene.rotten).begin()

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
+from raftka.security.acls import Acl, AclFilter
 from raftka.security.delegation_tokens import TokenCredential
 
 
@@ -25,30 +26,6 @@ class ScramDeletion(NamedTuple):
 class ScramResult(NamedTuple):
     user: str
     error: int
-
-
-class PlainAcl(NamedTuple):
-    """`Acl` of raftka/security/acls.py."""
-
-    resource_type: int
-    name: str
-    pattern: int
-    principal: str
-    host: str
-    operation: int
-    permission: int
-
-
-class PlainAclFilter(NamedTuple):
-    """`AclFilter` of raftka/security/acls.py."""
-
-    resource_type: int
-    name: str | None
-    pattern: int
-    principal: str | None
-    host: str | None
-    operation: int
-    permission: int
 
 
 class QuotaOp(NamedTuple):
@@ -110,14 +87,14 @@ class ExpireToken:
 class CreateAcls:
     """What is there already is left as it is."""
 
-    acls: tuple[PlainAcl, ...]
+    acls: tuple[Acl, ...]
     REPLY: ClassVar[object] = int  # how many are new
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteAcls:
-    filters: tuple[PlainAclFilter, ...]
-    REPLY: ClassVar[object] = tuple[tuple[PlainAcl, ...], ...]  # what each filter has found
+    filters: tuple[AclFilter, ...]
+    REPLY: ClassVar[object] = tuple[tuple[Acl, ...], ...]  # what each filter has found
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ as they come, order in arrays is not compared where the real broker has none.
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +28,7 @@ IDENTITY = ("name", "topic", "group_id", "api_key", "partition_index", "index", 
 OF_ACL = ("resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission_type")
 
 Differences = dict[str, tuple[Any, Any]]  # field -> (recorded, ours)
+Meant = Sequence[tuple[Collection[int], str, str]]  # exchanges, a pattern of fields, the reason why they differ
 
 
 class Exchange(NamedTuple):
@@ -53,6 +54,24 @@ class Exchange(NamedTuple):
     @property
     def answered_version(self) -> int:
         return self.version if self.version in HANDLERS[self.key].api.versions else 0
+
+
+def not_meant(meant: Meant, n: int, found: Differences) -> Differences:
+    """The differences of an exchange that no reason is given for."""
+    return {field: values for field, values in found.items() if not any(re.fullmatch(pattern, field) for pattern in patterns_of(meant, n))}
+
+
+def all_found(meant: Meant, n: int, found: Differences) -> bool:
+    """Return whether everything that is said to differ does."""
+    return all(any(re.fullmatch(pattern, field) for field in found) for pattern in patterns_of(meant, n))
+
+
+def patterns_of(meant: Meant, n: int) -> list[str]:
+    return [pattern for numbers, pattern, _ in meant if n in numbers]
+
+
+def numbers_of(meant: Meant) -> list[int]:
+    return sorted({n for numbers, _, _ in meant for n in numbers})
 
 
 def recorded(path: Path) -> list[Exchange]:

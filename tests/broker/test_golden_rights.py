@@ -4,7 +4,6 @@ An administrator made topics and ACLs between the recorded exchanges; ACLS and P
 differs stands in DIFFERENT with its reason, and in docs/compatibility.md.
 """
 
-import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -19,7 +18,7 @@ from raftka.security.acls import ALLOW, DENY, LITERAL, PREFIXED, Acl
 from raftka.wire.messages.acls import CREATE_ACLS, DELETE_ACLS
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
-from tests.broker.golden import Differences, Exchange, Replay, recorded
+from tests.broker.golden import Differences, Exchange, Replay, all_found, not_meant, numbers_of, recorded
 from tests.broker.sasl import SECURE, log_in
 from tests.broker.stage import Stage, Wire
 
@@ -237,19 +236,11 @@ def replayed() -> dict[int, Differences]:
         return RightsReplay(stage).run()
 
 
-def _expected(n: int, field: str) -> bool:
-    return any(n in numbers and re.fullmatch(pattern, field) for numbers, pattern, _ in DIFFERENT)
-
-
 @pytest.mark.parametrize("exchange", EXCHANGES, ids=lambda exchange: exchange.name)
 def test_the_answer_is_kafkas(exchange: Exchange) -> None:
-    found = replayed()[exchange.n]
-
-    assert {field: values for field, values in found.items() if not _expected(exchange.n, field)} == {}, exchange.comment
+    assert not_meant(DIFFERENT, exchange.n, replayed()[exchange.n]) == {}, exchange.comment
 
 
-@pytest.mark.parametrize("n", sorted({n for numbers, _, _ in DIFFERENT for n in numbers}))
+@pytest.mark.parametrize("n", numbers_of(DIFFERENT))
 def test_what_is_said_to_differ_does(n: int) -> None:
-    patterns = [pattern for numbers, pattern, _ in DIFFERENT if n in numbers]
-
-    assert all(any(re.fullmatch(pattern, field) for field in replayed()[n]) for pattern in patterns)
+    assert all_found(DIFFERENT, n, replayed()[n])

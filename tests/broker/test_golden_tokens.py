@@ -25,6 +25,7 @@ from tests.broker.stage import Stage, Wire, decoded
 from tests.broker.tokens import SECURE, with_token
 
 EXCHANGES = recorded(Path(__file__).parent / "golden_tokens.jsonl")
+BY_NUMBER = {exchange.n: exchange for exchange in EXCHANGES}
 APIS: dict[int, Any] = {api.key: api for api in (CREATE_DELEGATION_TOKEN, DESCRIBE_DELEGATION_TOKEN, EXPIRE_DELEGATION_TOKEN, RENEW_DELEGATION_TOKEN)}
 TIMES = ("issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms", "issue_timestamp", "expiry_timestamp", "max_timestamp")
 USERS = "".join(f' user_{name}="{name}-secret"' for name in ("pat", "admin", "alice", "bob"))

@@ -5,7 +5,6 @@ say. Producer ids are inside of batches, so they must be the recorded ones: the 
 not compared, those of clients are. What CONCURRENT_TRANSACTIONS refuses in Kafka waits here: HELD tells which later exchange has that answer.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -23,7 +22,7 @@ from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
 from raftka.wire.messages.transactions import ADD_OFFSETS_TO_TXN, TXN_OFFSET_COMMIT
 from raftka.wire.records import build_batch, iterate
-from tests.broker.golden import Differences, Exchange, Replay, recorded
+from tests.broker.golden import Differences, Exchange, Replay, all_found, not_meant, numbers_of, recorded
 from tests.broker.requests import produce
 from tests.broker.stage import BY_NAME, Stage, Wire
 from tests.broker.test_transactions import Client, settled
@@ -332,19 +331,11 @@ def replayed() -> dict[int, Differences]:
         return TransactionReplay(stage).run()
 
 
-def _expected(n: int, field: str) -> bool:
-    return any(n in numbers and re.fullmatch(pattern, field) for numbers, pattern, _ in DIFFERENT)
-
-
 @pytest.mark.parametrize("exchange", EXCHANGES, ids=lambda exchange: exchange.name)
 def test_the_answer_is_kafkas(exchange: Exchange) -> None:
-    found = replayed()[exchange.n]
-
-    assert {field: values for field, values in found.items() if not _expected(exchange.n, field)} == {}, exchange.comment
+    assert not_meant(DIFFERENT, exchange.n, replayed()[exchange.n]) == {}, exchange.comment
 
 
-@pytest.mark.parametrize("n", sorted({n for numbers, _, _ in DIFFERENT for n in numbers}))
+@pytest.mark.parametrize("n", numbers_of(DIFFERENT))
 def test_what_is_said_to_differ_does(n: int) -> None:
-    patterns = [pattern for numbers, pattern, _ in DIFFERENT if n in numbers]
-
-    assert all(any(re.fullmatch(pattern, field) for field in replayed()[n]) for pattern in patterns)
+    assert all_found(DIFFERENT, n, replayed()[n])

@@ -212,3 +212,37 @@ def test_node_that_was_away_lets_in_nothing_that_was_revoked_meanwhile(seed: int
         assert set(told) == {0, Code.SASL_AUTHENTICATION_FAILED, Code.TOPIC_AUTHORIZATION_FAILED}, "a password, and a right"
         assert [told[at + 1] for at, code in enumerate(told[:-1]) if code == 0] == [Code.TOPIC_AUTHORIZATION_FAILED] * told.count(0)
         assert not stage.world.failures
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_node_that_was_cut_off_is_unfenced_when_it_knows_what_was_revoked(seed: int) -> None:
+    """Clients reach it all the time; as long as it is fenced it cannot know."""
+    with Stage(3, seed=seed, **WITH_ACLS) as stage:
+        stage.wire = lambda node_id=1: admin_of(stage, node_id)  # type: ignore[method-assign]
+        stage.create("t")
+        assert add_user(stage.wire(), "alice", "alice-secret") == 0
+        mine = [topic_acl(acls.WRITE), topic_acl(acls.WRITE)._replace(principal="User:alice")]
+        assert create_acls(stage, *mine) == [0, 0]
+        away = next(node_id for node_id in (3, 2) if not is_controller(stage, node_id))
+        stage.wait(lambda: all(len(node.image.acls) == 2 and node.image.scram for node in stage.nodes.values()))
+        others = [node_id for node_id in stage.nodes if node_id != away]
+        for other in others:
+            stage.world.network.cut(f"n{away}", f"n{other}")
+        stage.wait(lambda: not any(stage.nodes[other].image.alive(away) for other in others))
+        row = ALTER_USER_SCRAM_CREDENTIALS.request
+        gone = row(deletions=[row.deletions(name="alice", mechanism=1)])
+        answer = stage.wire(others[0]).ask(ALTER_USER_SCRAM_CREDENTIALS, gone)
+        assert [each.error_code for each in answer.results] == [0]
+        assert [delete_acl(stage, each) for each in mine] == [1, 1]
+        assert Code.SASL_AUTHENTICATION_FAILED not in attempts(stage, away), "it is cut off and does not know"
+
+        stage.world.network.heal()
+        stage.wait(lambda: any(stage.nodes[other].image.alive(away) for other in others))
+
+        assert attempts(stage, away) == [Code.SASL_AUTHENTICATION_FAILED, 0, Code.TOPIC_AUTHORIZATION_FAILED]
+        assert not stage.world.failures
+
+
+def is_controller(stage: Stage, node_id: int) -> bool:
+    host = stage.nodes[node_id].quorum.host
+    return host is not None and host.active

@@ -11,6 +11,7 @@ from raftka.broker.network.access.authorizer import AllowAll, Resource
 from raftka.broker.network.session import Session
 from raftka.wire.errors import Code
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
+from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
 from raftka.wire.messages.transactions import (
     ADD_OFFSETS_TO_TXN,
@@ -20,7 +21,8 @@ from raftka.wire.messages.transactions import (
     TXN_OFFSET_COMMIT,
     WRITE_TXN_MARKERS,
 )
-from tests.broker.stage import Stage
+from tests.broker.requests import batch, produce, produced
+from tests.broker.stage import Stage, Wire
 from tests.broker.test_transactions import Client, adding
 
 
@@ -172,3 +174,51 @@ def test_who_has_one_of_the_two_rights_may_write_markers(client: Client, other: 
     client.stage.nodes[1].dispatcher.authorizer = Deny(other, "cluster", "kafka-cluster")
 
     assert write_markers(client) == [Code.NONE]
+
+
+def write(client: Client, wire: Wire, sequence: int, *, transactional: bool = True, acks: int = -1) -> int:
+    """The error of one more batch of the producer, on its connection."""
+    identity = {"producer_id": client.pair[0], "producer_epoch": client.pair[1], "base_sequence": sequence, "transactional": True}
+    records = batch(b"v", **(identity if transactional else {}))
+    return int(produced(wire.ask(PRODUCE, produce("t", records, acks=acks, transactional_id="x"), 12)).error_code)
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_right_on_an_id_that_is_taken_away_counts_for_the_next_transactional_batch(client: Client, acks: int) -> None:
+    """Also where requests that look alike are answered the short way."""
+    assert client.add(("t", 0)) == [0]
+    wire = client.stage.wire()
+    assert [write(client, wire, sequence, acks=acks) for sequence in range(5)] == [0] * 5
+    assert PRODUCE.key in client.stage.server_side().plans
+    dispatcher = client.stage.nodes[1].dispatcher
+    before, dispatcher.authorizer = dispatcher.authorizer, Deny("WRITE", "transactional-id", "x")
+
+    assert write(client, wire, 5, acks=acks) == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+    dispatcher.authorizer = before
+    assert write(client, wire, 5, acks=acks) == 0
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_an_id_needs_no_right_where_no_batch_is_transactional(client: Client, acks: int) -> None:
+    assert client.add(("t", 0)) == [0]
+    wire = client.stage.wire()
+    client.stage.nodes[1].dispatcher.authorizer = Deny("WRITE", "transactional-id", "x")
+
+    assert [write(client, wire, 0, transactional=False, acks=acks) for _ in range(5)] == [0] * 5
+    assert PRODUCE.key in client.stage.server_side().plans
+    assert write(client, wire, 0, acks=acks) == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert write(client, wire, 0, transactional=False, acks=acks) == 0
+
+
+def test_one_transactional_batch_of_several_asks_for_the_right(client: Client) -> None:
+    assert client.add(("t", 0)) == [0]
+    client.stage.nodes[1].dispatcher.authorizer = Deny("WRITE", "transactional-id", "x")
+    row = PRODUCE.request.topic_data
+    transactional = batch(b"v", producer_id=client.pair[0], producer_epoch=client.pair[1], base_sequence=0, transactional=True)
+    partitions = [row.partition_data(index=index, records=records) for index, records in enumerate((batch(b"v"), transactional))]
+    request = PRODUCE.request(transactional_id="x", acks=-1, timeout_ms=1000, topic_data=[row(name="t", partition_data=partitions)])
+
+    (answer,) = client.stage.wire().ask(PRODUCE, request, 12).responses
+
+    assert [each.error_code for each in answer.partition_responses] == [Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED] * 2

@@ -13,10 +13,13 @@ from raftka.metadata.commands import (
     Command,
     CreateTopics,
     Heartbeat,
+    HeartbeatAnswer,
     NewTopic,
 )
 from raftka.metadata.controller.topics import new_topic_id
 from raftka.metadata.image import NO_LEADER
+from raftka.metadata.security_commands import CreateAcls
+from raftka.security.acls import ALLOW, LITERAL, TOPIC, WRITE, Acl
 from raftka.wire.errors import Code
 from tests.metadata.world import World, big_world
 
@@ -45,6 +48,44 @@ def test_the_random_world_does_elect_and_lose() -> None:
                     seen["under way"] += bool(partition.adding and partition.removing)
 
     assert min(seen.values()) > 500
+
+
+def fenced_for_silence() -> tuple[World, int]:
+    """A broker that was unfenced, and then not heard for longer than its session; its epoch."""
+    world = World(1)
+    world.register(1)
+    epoch = world.image.brokers[1].epoch
+    world.decide(Heartbeat(1, epoch, epoch))
+    assert world.image.brokers[1].alive
+    while world.image.brokers[1].alive:
+        world.now += 0.1
+        world.carry_out(world.controller.tick(world.context()))
+    return world, epoch
+
+
+def test_a_broker_that_comes_back_is_unfenced_with_all_that_was_decided_while_it_was_away() -> None:
+    world, epoch = fenced_for_silence()
+    acl = Acl(TOPIC, "t", LITERAL, "User:pat", "*", WRITE, ALLOW)
+    world.decide(CreateAcls((acl,)))
+    there = world.image.offset
+
+    for applied in (epoch, there - 1):
+        assert world.decide(Heartbeat(1, epoch, applied)) == HeartbeatAnswer(fenced=True, caught_up=False, should_shutdown=False)
+    world.decide(CreateAcls((acl._replace(name="u"),)))
+
+    assert not world.decide(Heartbeat(1, epoch, there)).fenced, "what came after its first heartbeat does not keep it fenced"
+    assert world.image.brokers[1].alive
+
+
+def test_a_broker_that_is_silent_again_must_have_what_came_meanwhile() -> None:
+    world, epoch = fenced_for_silence()
+    before = world.image.offset
+    assert world.decide(Heartbeat(1, epoch, epoch)).fenced
+    world.now += 100.0
+    world.decide(CreateAcls((Acl(TOPIC, "t", LITERAL, "User:pat", "*", WRITE, ALLOW),)))
+
+    assert world.decide(Heartbeat(1, epoch, before)).fenced
+    assert not world.decide(Heartbeat(1, epoch, world.image.offset)).fenced
 
 
 # what it may cost

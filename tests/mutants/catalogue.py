@@ -30,6 +30,7 @@ from tests.mutants import (
     scenarios_of_tls,
     scenarios_of_transactions,
     schemas,
+    secured_lives,
     tls,
     transactions,
 )
@@ -53,6 +54,7 @@ AREAS = tuple(
         read_committed,
         login,
         rights,
+        secured_lives,
         tls,
         quotas,
         ports,

@@ -16,8 +16,7 @@ from types import FrameType
 
 from raftka.chaos.simulated.checks.watch import EVERY_S
 from raftka.chaos.simulated.faults.nemeses import OF_REPLICATION, OF_THE_QUORUM, Nemesis
-from raftka.chaos.simulated.workloads.at_work import WORKS
-from raftka.chaos.simulated.workloads.workload import Workload
+from raftka.chaos.simulated.workloads.at_work import WORKS, Alone
 from raftka.chaos.simulation import DIRECTORIES, FAULTS, POWER, WIDTH, Options, Plan, at_work, live, simulate
 from raftka.chaos.small import raft_life, replication_life
 from raftka.chaos.small.raft_oracle import Violation
@@ -56,8 +55,8 @@ def _small(run_seed: Callable[[int], object]) -> Lived:
     return lived
 
 
-def _at_work(make: Callable[[], Workload], moments: Sequence[str]) -> Lived:
-    return lambda seed: at_work(seed, make, moments).violations
+def _at_work(alone: Alone) -> Lived:
+    return lambda seed: at_work(seed, *alone).violations
 
 
 HUNTS: dict[str, Lived] = {
@@ -66,7 +65,7 @@ HUNTS: dict[str, Lived] = {
     **{plan.name: _random(plan) for plan in (FAULTS, POWER, WIDTH, DIRECTORIES)},
     "replication struck": _struck(QUIET, OF_REPLICATION),
     "quorum struck": _struck(QUIET, OF_THE_QUORUM),
-    **{name: _at_work(*work) for name, work in WORKS.items()},
+    **{name: _at_work(work) for name, work in WORKS.items()},
 }
 SMALL = ("small quorum", "small replication")
 OF_AREA: dict[str, tuple[str, ...]] = {
@@ -83,6 +82,7 @@ OF_AREA: dict[str, tuple[str, ...]] = {
     "read_committed": ("small replication", "transactions"),
     "login": (),  # scenarios alone
     "rights": (),  # scenarios alone
+    "secured_lives": ("security",),
     "tls": (),  # scenarios alone
     "quotas": (),  # scenarios alone
     "ports": (),  # scenarios alone

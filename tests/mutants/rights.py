@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from raftka.broker.fastpath.produce import ProducePlan
 from raftka.broker.network.access.acl_authorizer import AclAuthorizer
 from raftka.metadata.image import Delta, MetadataImage
 from raftka.security import acls
@@ -54,3 +55,9 @@ def node_that_comes_back_forgets_what_was_revoked(on_image: Any) -> Any:
         return changed
 
     return bug
+
+
+@mutant(ProducePlan, "_may_use_its_id")
+def short_way_does_not_ask_for_the_id(_: Any) -> Any:
+    """A producer that has lost the right on its transactional id goes on, as long as its requests look alike (once real)."""
+    return lambda self, connection: self.transactional is not None

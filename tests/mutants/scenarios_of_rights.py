@@ -1,10 +1,15 @@
 """Directed simulations of what clients are allowed to do: see directed.py."""
 
+from raftka.metadata.commands import Heartbeat
+from raftka.metadata.security_commands import CreateAcls
 from raftka.security import acls
 from raftka.wire.errors import Code
 from tests.broker.rights import WITH_ACLS, admin_of, create_acls, delete_acl, pat, topic_acl, written
 from tests.broker.sasl import log_in
 from tests.broker.stage import Stage
+from tests.broker.test_transaction_rights import Deny, write
+from tests.broker.test_transactions import Client
+from tests.metadata.test_controller import fenced_for_silence
 from tests.mutants.directed import finds
 
 
@@ -48,6 +53,26 @@ def node_that_comes_back_forgets_what_was_revoked() -> None:
         wire = Stage.wire(stage, 3)
         assert log_in(wire, "PLAIN", "pat", "pat-secret").error_code == 0
         assert written(wire) == Code.TOPIC_AUTHORIZATION_FAILED, "a node that was away allows what was revoked meanwhile"
+
+
+@finds
+def returning_broker_is_unfenced_at_once() -> None:
+    world, epoch = fenced_for_silence()
+    world.decide(CreateAcls((topic_acl(acls.WRITE),)))
+    assert world.decide(Heartbeat(1, epoch, epoch)).fenced, "a node that was away is unfenced before it knows what was revoked"
+
+
+@finds
+def short_way_does_not_ask_for_the_id() -> None:
+    with Stage(transaction_state_log_num_partitions="1") as stage:
+        stage.create("t", 2)
+        client = Client(stage)
+        assert client.init().error_code == 0
+        assert client.add(("t", 0)) == [0]
+        wire = stage.wire()
+        assert [write(client, wire, sequence) for sequence in range(5)] == [0] * 5
+        stage.nodes[1].dispatcher.authorizer = Deny("WRITE", "transactional-id", "x")
+        assert write(client, wire, 5) == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a producer without the right on its id goes on"
 
 
 def topic_of(stage: Stage) -> None:

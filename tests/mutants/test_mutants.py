@@ -74,6 +74,8 @@ SAMPLE = [  # bug, hunt, seeds within which it must be found
     ("offsets_expire_early", "groups", 3),
     ("cleaner_keeps_the_first_value", "compaction", 4),
     ("index_one_too_far", "compaction", 4),
+    ("snapshot_leaves_deleted_acls", "security", 4),
+    ("node_serves_before_it_has_caught_up", "security", 4),
 ]
 
 

@@ -164,4 +164,16 @@ REGRESSIONS = (
         "A bit flipped in the time index of a sealed segment while its broker was down: the segment counted as old, and retention deleted it.",
         "scenario",
     ),
+    Regression(
+        "returning_broker_is_unfenced_at_once",
+        "4483432",
+        "A broker that was fenced for its silence was unfenced with its first heartbeat: for a moment it let in what was revoked meanwhile.",
+        "scenario",
+    ),
+    Regression(
+        "short_way_does_not_ask_for_the_id",
+        "24a7445",
+        "A transactional producer whose right on its id was taken away went on, as long as its requests were answered the short way.",
+        "scenario",
+    ),
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from raftka.metadata.security_commands import CreateAcls, PlainAcl
+from raftka.metadata.security_commands import CreateAcls
 from raftka.security import acls
 from raftka.security.acls import Acl
 from tests.zookeeper_bridge.decisions import OPEN_TO_ALL
@@ -46,7 +46,7 @@ def cluster(stage: BridgeStage, node_id: int = 1) -> set[Acl]:
 def add(stage: BridgeStage, *given: Acl) -> None:
     done: list[object] = []
     quorum = stage.nodes[1].quorum
-    command = CreateAcls(tuple(PlainAcl(*each) for each in given))
+    command = CreateAcls(given)
     stage.nodes[1].runtime.take(lambda _: quorum.ask_controller(command, lambda *answer: done.append(answer)), None)  # type: ignore[attr-defined]
     stage.wait(lambda: bool(done) and set(given) <= cluster(stage))
 

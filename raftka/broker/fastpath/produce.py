@@ -9,7 +9,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, cast
 
 from raftka.broker.context import BrokerContext
-from raftka.broker.network.access.authorizer import TOPIC
+from raftka.broker.network.access.authorizer import TOPIC, TRANSACTIONAL_ID, Resource
 from raftka.broker.network.connection import ServerConnection, Slot
 from raftka.broker.replica.partition import Partition
 from raftka.limits import REQUESTS_IN_HAND
@@ -71,7 +71,8 @@ class ProducePlan:
         self.version = request.version
         self.key_and_version = KEY_AND_VERSION.pack(PRODUCE.key, request.version)
         self.acks: int = request.body.acks
-        self.transactional = request.body.transactional_id is not None
+        transactional_id = request.body.transactional_id
+        self.transactional: Resource | None = None if transactional_id is None else (TRANSACTIONAL_ID, transactional_id)
         self.timeout_s = request.body.timeout_ms / 1000
         self.clock = context.runtime.clock
         self.kind = context.metrics.kind(PRODUCE.name)
@@ -134,7 +135,7 @@ class ProducePlan:
         if self.acks == 1:
             return self.run_many(connection, (frame,)) == 1
         partition = self.partition
-        batch = self._batch(frame)
+        batch = self._batch(connection, frame)
         if batch is None or partition.leader is not self.leader:
             return False
         try:
@@ -156,7 +157,7 @@ class ProducePlan:
         end = reached = -1
         waits = len(self.leader.isr) == 1 and log.syncs  # Partition.answers_after_flush, without its call
         for frame in frames[: REQUESTS_IN_HAND.value] if waits else frames:
-            batch = batch_of(frame)
+            batch = batch_of(connection, frame)
             if batch is None:
                 break
             try:
@@ -178,7 +179,7 @@ class ProducePlan:
             connection.answer(answers, len(answers) * len(answers[0]))
         return len(answers)
 
-    def _batch(self, frame: memoryview) -> memoryview | None:
+    def _batch(self, connection: ServerConnection, frame: memoryview) -> memoryview | None:
         """The records of a request that differs in nothing else."""
         end = self.end
         if frame[HEAD_END:end] != self.prefix or frame[:4] != self.key_and_version:
@@ -193,9 +194,13 @@ class ProducePlan:
         if size < BATCH_HEADER_BYTES or stop + self.tail != len(frame):
             return None
         attributes = frame[begin + ATTRIBUTES_POSITION + 1]
-        if (attributes & TRANSACTIONAL and not self.transactional) or (attributes & COMPRESSION_MASK == ZSTD and self.version < 7):
+        if (attributes & TRANSACTIONAL and not self._may_use_its_id(connection)) or (attributes & COMPRESSION_MASK == ZSTD and self.version < 7):
             return None
         return frame[begin:stop]
+
+    def _may_use_its_id(self, connection: ServerConnection) -> bool:
+        """Ask each time: the right may have been taken away, or nobody has asked, because no batch was transactional so far."""
+        return self.transactional is not None and connection.dispatcher.authorizer.allowed(connection.session, self.operation, self.transactional)
 
 
 class _Wait:

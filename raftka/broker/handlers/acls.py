@@ -5,7 +5,7 @@ from raftka.broker.network.access.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request
-from raftka.metadata.security_commands import CreateAcls, DeleteAcls, PlainAcl, PlainAclFilter
+from raftka.metadata.security_commands import CreateAcls, DeleteAcls
 from raftka.security.acls import ALLOW, ANY, PREFIXED, TWO_PHASE_COMMIT, USER, Acl, AclFilter, fault_of_acl
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.acls import (
@@ -103,13 +103,13 @@ async def create_acls(request: Request[CreateAclsRequest], services: Services) -
 def _creations(body: CreateAclsRequest) -> Steps[tuple[list[str | None], CreateAcls]]:
     """What is wrong with each, and a command for the others."""
     faults: list[str | None] = []
-    acls: list[PlainAcl] = []
+    acls: list[Acl] = []
     for each in body.creations:
         host, name = each.host, each.resource_name
         acl = Acl(each.resource_type, name, each.resource_pattern_type, each.principal, host, each.operation, each.permission_type)
         faults.append(fault_of_acl(acl))
         if faults[-1] is None:
-            acls.append(PlainAcl(*acl))
+            acls.append(acl)
         yield
     return faults, CreateAcls(tuple(acls))
 
@@ -135,7 +135,7 @@ async def delete_acls(request: Request[DeleteAclsRequest], services: Services) -
     try:
         _check(request, services, "ALTER")
         faults, command = await request.finish(_filters(request.body))
-        found: tuple[tuple[PlainAcl, ...], ...] = await services.controller.ask(command) if command.filters else ()
+        found: tuple[tuple[Acl, ...], ...] = await services.controller.ask(command) if command.filters else ()
     except KafkaError as error:
         return await request.finish(_none_deleted(request, error))
     return await request.finish(_deleted(faults, found))
@@ -143,7 +143,7 @@ async def delete_acls(request: Request[DeleteAclsRequest], services: Services) -
 
 def _filters(body: DeleteAclsRequest) -> Steps[tuple[list[str | None], DeleteAcls]]:
     faults: list[str | None] = []
-    filters: list[PlainAclFilter] = []
+    filters: list[AclFilter] = []
     for each in body.filters:
         wanted = AclFilter(
             each.resource_type_filter,
@@ -156,12 +156,12 @@ def _filters(body: DeleteAclsRequest) -> Steps[tuple[list[str | None], DeleteAcl
         )
         faults.append(_fault_of_filter(wanted))
         if faults[-1] is None:
-            filters.append(PlainAclFilter(*wanted))
+            filters.append(wanted)
         yield
     return faults, DeleteAcls(tuple(filters))
 
 
-def _deleted(faults: list[str | None], found: tuple[tuple[PlainAcl, ...], ...]) -> Steps[DeleteAclsResponse]:
+def _deleted(faults: list[str | None], found: tuple[tuple[Acl, ...], ...]) -> Steps[DeleteAclsResponse]:
     row, rows, answers = DELETE_ACLS.response.filter_results, list[DeleteAclsFilterResult](), iter(found)
     for fault in faults:
         if fault is not None:

@@ -64,16 +64,23 @@ def _refused(request: Request[ProduceRequest], code: Code) -> Steps[ProduceRespo
 def produce(request: Request[ProduceRequest], services: Services) -> Steps[ProduceResponse | Delayed | None]:
     body = request.body
     run = _Produce(request, services)
-    if body.transactional_id is not None and not request.may("WRITE", (TRANSACTIONAL_ID, body.transactional_id)):
+    if (yield from _has_transactional_records(body)) and not _may_use_its_id(request):
         raise KafkaError(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    if body.transactional_id is None:
-        for topic in body.topic_data:
-            for partition in topic.partition_data:
-                if _transactional(partition.records):
-                    raise KafkaError(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-                yield
-        return (yield from run.append_all())
-    return (yield from run.verify_and_append())
+    return (yield from (run.append_all() if body.transactional_id is None else run.verify_and_append()))
+
+
+def _has_transactional_records(body: ProduceRequest) -> Steps[bool]:
+    for topic in body.topic_data:
+        for partition in topic.partition_data:
+            if _transactional(partition.records):
+                return True
+            yield
+    return False
+
+
+def _may_use_its_id(request: Request[ProduceRequest]) -> bool:
+    transactional_id = request.body.transactional_id
+    return transactional_id is not None and request.may("WRITE", (TRANSACTIONAL_ID, transactional_id))
 
 
 def _transactional(records: memoryview | None) -> bool:

@@ -12,6 +12,7 @@ from struct import Struct
 from typing import Protocol
 
 from raftka.broker.context import BrokerContext
+from raftka.broker.network.access.authorizer import Authorizer
 from raftka.broker.network.frame_pool import FramePool
 from raftka.broker.network.session import Session
 from raftka.broker.telemetry.metrics import BOUNDS_S, FAST_S, Latency, Metrics
@@ -71,6 +72,7 @@ class Dispatching(Protocol):
 
     context: BrokerContext
     metrics: Metrics
+    authorizer: Authorizer
     now: Callable[[], float]
     cpu_s: Callable[[], float]
     began: float

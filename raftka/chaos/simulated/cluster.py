@@ -8,6 +8,8 @@ from raftka.broker.node import Node
 from raftka.broker.replica.partition import Partition
 from raftka.chaos.simulated.clients.client import Client
 from raftka.chaos.simulated.clients.shapes import PLAIN, SHAPES, Shape
+from raftka.client.connection import PLAIN as UNSECURED
+from raftka.client.connection import Secured
 from raftka.cluster.edges import open_edges
 from raftka.json_values import JsonObject
 from raftka.metadata.configs.settings import NodeSettings
@@ -206,13 +208,13 @@ class Cluster:
 
     # its clients
 
-    def client(self, name: str = "client", shape: Shape = PLAIN) -> Client:
+    def client(self, name: str = "client", shape: Shape = PLAIN, secured: Secured = UNSECURED) -> Client:
         """Add a client; if the name is taken, it gets a number."""
         machine = self.world.machines.get(name)
         if machine is not None and machine.node is not None and machine.node.alive:
             name = next(other for number in count(2) if (other := f"{name}{number}") not in self.world.machines)
         brokers = [(f"n{i}", CLIENT_PORT) for i in range(1, self.size + 1) if i not in self.controllers]
-        self.clients.append(client := Client(self.world.node(name), brokers, shape))
+        self.clients.append(client := Client(self.world.node(name), brokers, shape, secured))
         return client
 
     def client_of_a_library(self, name: str, shapes: Sequence[Shape] = SHAPES) -> Client:

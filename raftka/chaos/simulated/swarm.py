@@ -94,6 +94,7 @@ DIRECTORIES = Plan("directories", schedule.DIRECTORIES, gap_s=(0.1, 0.8), ends_i
 THREE = Plan("three", schedule.SWARM, 18.0, (0.2, 2.0), (0.2, 0.6), groups=True, beside=True)
 SWARM = Plan("swarm", schedule.SWARM, 18.0, (0.2, 2.0), (0.2, 0.6), groups=True, sizes=True, beside=True)
 AT_WORK = Plan("work", (), 10.0)  # a workload alone
+SECURED = Plan("work", schedule.SECURED, 20.0, ends_in_the_dark=True)  # the one of security, with faults of its own
 PLANS = {plan.name: plan for plan in (SWARM, THREE, POWER, FAULTS, WIDTH, DIRECTORIES)}
 
 

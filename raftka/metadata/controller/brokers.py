@@ -1,8 +1,11 @@
 """Which brokers are alive: sessions, registration, what a heartbeat asks for, controlled shutdown (KIP-631). Knows no topic.
 
 A broker is *fenced* (no leadership, in no ISR, not in Metadata) until it has caught up with the metadata log, and again when its heartbeats
-stop. Who was heard when is soft state, never replicated: a new controller gives everyone one full session, unless it knows from elsewhere how
-long a node has been silent.
+stop. One that registers must have its own registration; one that comes back without registering must have all that there was when it was heard
+again, so that it leads, and lets clients in, by what was decided while it was away.
+
+Who was heard when is soft state, never replicated: a new controller gives everyone one full session, unless it knows from elsewhere how long a
+node has been silent.
 """
 
 from collections.abc import Mapping
@@ -25,10 +28,29 @@ class Sessions:
         # Only the leader before us must have been heard regularly; what is older than a session says nothing about a follower.
         self._ends = {broker_id: max(when + timeout, now + timeout / 2) for broker_id, when in heard.items() if when + timeout > now}
         self._applied: dict[int, int] = {}  # by those who spoke to this controller: how far they are in the metadata log
+        self._returning: dict[int, int] = {}  # of fenced brokers: how far they must be
 
     def heard(self, broker_id: int, now: float, applied_offset: int = -1) -> None:
         self._ends[broker_id] = now + self.timeout
         self._applied[broker_id] = applied_offset
+
+    def registered(self, broker_id: int, now: float) -> None:
+        """It must have its registration, and no more."""
+        self.heard(broker_id, now)
+        self._returning[broker_id] = -1
+
+    def must_apply(self, broker: BrokerImage, now: float, end: int) -> int:
+        """How far a broker that is heard now must be to be unfenced. `end`: of the metadata log.
+
+        A fenced broker must have what there is as it is heard for the first time again. What comes later it need not have: else a busy log could keep
+        it fenced for ever.
+        """
+        if not broker.fenced:
+            self._returning.pop(broker.broker_id, None)
+            return broker.epoch
+        if broker.broker_id not in self._returning or not self.spoke(broker.broker_id, now):
+            self._returning[broker.broker_id] = end
+        return max(broker.epoch, self._returning[broker.broker_id])
 
     def remove(self, broker_id: int) -> None:
         """Its process has ended: another one that registers in its place need not wait."""
@@ -113,12 +135,12 @@ class Wish(Enum):
     SHUTDOWN = auto()  # they are moved, and all others know
 
 
-def wish(heartbeat: Heartbeat, broker: BrokerImage, everybody_knows: bool) -> Wish:
+def wish(heartbeat: Heartbeat, broker: BrokerImage, must_apply: int, everybody_knows: bool) -> Wish:
     if broker.fenced:
         if heartbeat.want_shutdown:
             return Wish.SHUTDOWN
         may = not heartbeat.want_fenced and not broker.shutting_down  # who has said goodbye must register anew
-        return Wish.UNFENCE if may and heartbeat.applied_offset >= broker.epoch else Wish.STAY
+        return Wish.UNFENCE if may and heartbeat.applied_offset >= must_apply else Wish.STAY
     if heartbeat.want_shutdown:
         if not broker.shutting_down:
             return Wish.BEGIN_SHUTDOWN

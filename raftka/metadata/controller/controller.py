@@ -263,7 +263,7 @@ class Controller:
         alive = self._heard_alive(context.now) - {command.broker_id}
         records = walk.portion(self.image, when_registered(here, alive, self._unclean(self.image, command.broker_id)))
         if walk.finished:
-            self.sessions.heard(command.broker_id, context.now)
+            self.sessions.registered(command.broker_id, context.now)
             who = (command.broker_id, command.incarnation_id, command.directory_id, command.endpoints, command.rack)
             registered = BrokerRegistered(*who, command.more_directories, here.may_come_back)
             return Outcome([registered, *records, *here.marks()], Registered(context.next_offset))
@@ -294,9 +294,10 @@ class Controller:
     def _heartbeat(self, command: Heartbeat, context: Context) -> Outcome:
         broker = current(self.image, command.broker_id, command.broker_epoch)
         first = not self.sessions.spoke(broker.broker_id, context.now)
+        must_apply = self.sessions.must_apply(broker, context.now, self.image.offset)
         self.sessions.heard(broker.broker_id, context.now, command.applied_offset)
-        caught_up = command.applied_offset >= broker.epoch
-        wanted = wish(command, broker, broker.shutting_down and self._everybody_knows(broker))
+        caught_up = command.applied_offset >= must_apply
+        wanted = wish(command, broker, must_apply, broker.shutting_down and self._everybody_knows(broker))
         match wanted:
             case Wish.STAY:
                 changes = self._settle(context.now, self.image) if first and broker.alive else ()

@@ -1,7 +1,7 @@
 """/kafka-acl and /kafka-acl-extended: what is written for a resource becomes its ACLs, all at once. For super and sasl:kafka alone."""
 
-from raftka.metadata.security_commands import CreateAcls, DeleteAcls, PlainAcl, PlainAclFilter
-from raftka.security.acls import Acl, fault_of_acl
+from raftka.metadata.security_commands import CreateAcls, DeleteAcls
+from raftka.security.acls import Acl, AclFilter, fault_of_acl
 from zookeeper_bridge.machine.writes.parse import bad, fields_of
 from zookeeper_bridge.machine.writes.write_request import Written
 from zookeeper_bridge.protocol.errors import Err, ZooKeeperError
@@ -68,8 +68,8 @@ def _acls(data: bytes | None, resource: Resource) -> dict[Acl, None]:
 def _replace(written: Written, resource: Resource, acls: dict[Acl, None]) -> None:
     controls = written.caller.controls
     before = index_of(controls.draft.image.acls).of(resource)
-    gone = tuple(PlainAclFilter(*each) for each in before if each not in acls)
-    new = tuple(PlainAcl(*each) for each in acls if each not in before)
+    gone = tuple(AclFilter(*each) for each in before if each not in acls)
+    new = tuple(each for each in acls if each not in before)
     if gone:
         controls.decide(DeleteAcls(gone), lambda reply: [])
     if new:

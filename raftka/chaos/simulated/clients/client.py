@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import trio
 
 from raftka.chaos.simulated.clients.shapes import PLAIN, Shape
-from raftka.client.connection import ClientConnection, open_connection
+from raftka.client.connection import PLAIN as UNSECURED
+from raftka.client.connection import ClientConnection, Secured, open_connection
 from raftka.runtime.interfaces import Runtime
 from raftka.wire.errors import Code
 from raftka.wire.messages.fetch import FETCH, FetchRequest, FetchResponse, PartitionData
@@ -62,10 +63,11 @@ class Leader(NamedTuple):
 
 
 class Client:
-    def __init__(self, runtime: Runtime, bootstrap: Sequence[Address], shape: Shape = PLAIN) -> None:
+    def __init__(self, runtime: Runtime, bootstrap: Sequence[Address], shape: Shape = PLAIN, secured: Secured = UNSECURED) -> None:
         self.runtime = runtime
         self.bootstrap = list(bootstrap)
         self.shape = shape
+        self._secured = secured
         self.wrong: list[str] = []  # answers that could not be read, or came out of turn
         self.producer_ids: list[int] = []  # that it was given
         self.topic_ids: dict[str, bytes] = {}  # of topics that it has asked for, if its versions tell
@@ -114,7 +116,9 @@ class Client:
         connection = self._connections.get(address)
         if connection is None or connection.close_reason is not None:
             closed = partial(self._closed, address)
-            connection = self._connections[address] = open_connection(self.runtime.network, address, self.shape.name, on_closed=closed)
+            connection = self._connections[address] = open_connection(
+                self.runtime.network, address, self.shape.name, on_closed=closed, secured=self._secured
+            )
         return connection
 
     def _closed(self, address: Address, reason: str) -> None:

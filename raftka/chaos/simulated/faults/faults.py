@@ -68,6 +68,9 @@ class Faults:
                     self.world.network.delay(a, b, *DELAY_S)
 
     def _start(self, node_id: int) -> None:
+        """A nemesis may have started it meanwhile, with a disk that nobody has seen to."""
+        if self.cluster.alive(node_id) and self._cannot_write(node_id):
+            self.cluster.kill(node_id, power_loss=False)
         if not self.cluster.alive(node_id):
             self.scene.mend(node_id)
             self.cluster.start(node_id)

@@ -80,3 +80,13 @@ SWARM = (
     Kind("loss_everywhere", 1),
     Kind("slow_everywhere", 1),
 )
+SECURED = (
+    *KILLS,
+    *DELAYS,
+    *DISKS,
+    Kind("shut_down", 3),
+    Kind("elect", 3),
+    Kind("reorder", 3),
+    Kind("loss_everywhere", 1),
+    Kind("slow_everywhere", 1),
+)

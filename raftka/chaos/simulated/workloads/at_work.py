@@ -1,16 +1,27 @@
-"""The workloads that a run can have alone, each with the moments that a nemesis waits for."""
+"""The workloads that a run can have alone, each with the moments that a nemesis waits for, and a plan that may have scheduled faults beside it."""
 
 from collections.abc import Callable, Sequence
 from importlib.metadata import EntryPoint, entry_points
+from typing import NamedTuple
 
 from raftka.chaos.simulated.faults.nemeses import OF_COMPACTION, OF_COORDINATORS, OF_THE_QUORUM, OF_TRANSACTIONS
+from raftka.chaos.simulated.swarm import AT_WORK, SECURED, Plan
 from raftka.chaos.simulated.workloads.compaction import CompactionWork
 from raftka.chaos.simulated.workloads.consumer_group import ConsumerGroupWork
 from raftka.chaos.simulated.workloads.group import GroupWork
+from raftka.chaos.simulated.workloads.security import SecurityWork
 from raftka.chaos.simulated.workloads.transactions import TransactionWork
 from raftka.chaos.simulated.workloads.workload import Workload
 
 ENTRY_POINTS = "raftka.workloads"  # packages beside raftka register more here: name = module:class, a Workload; its clusters' quorum is struck
+
+
+class Alone(NamedTuple):
+    """A workload that a run has alone."""
+
+    make: Callable[[], Workload]
+    moments: Sequence[str]
+    plan: Plan = AT_WORK
 
 
 def _made_by(entry_point: EntryPoint) -> Callable[[], Workload]:
@@ -21,10 +32,11 @@ def _made_by(entry_point: EntryPoint) -> Callable[[], Workload]:
     return make
 
 
-WORKS: dict[str, tuple[Callable[[], Workload], Sequence[str]]] = {
-    "groups": (GroupWork, OF_COORDINATORS),
-    "consumer-groups": (ConsumerGroupWork, OF_COORDINATORS),
-    "compaction": (CompactionWork, OF_COMPACTION),
-    "transactions": (TransactionWork, OF_TRANSACTIONS),
-    **{each.name: (_made_by(each), OF_THE_QUORUM) for each in entry_points(group=ENTRY_POINTS)},
+WORKS: dict[str, Alone] = {
+    "groups": Alone(GroupWork, OF_COORDINATORS),
+    "consumer-groups": Alone(ConsumerGroupWork, OF_COORDINATORS),
+    "compaction": Alone(CompactionWork, OF_COMPACTION),
+    "transactions": Alone(TransactionWork, OF_TRANSACTIONS),
+    "security": Alone(SecurityWork, OF_THE_QUORUM, SECURED),
+    **{each.name: Alone(_made_by(each), OF_THE_QUORUM) for each in entry_points(group=ENTRY_POINTS)},
 }
