@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
-from raftka.registry.formats.schema import MAX_PROBLEMS
+from raftka.registry.formats.schema import MAX_PROBLEMS, MAX_SAID
 
 MAX_STEPS = 300_000  # pairs, and needs of pairs: three seconds, 300 MB
 MAX_PATH = 1_000  # characters of a path that are told, its end
@@ -158,4 +158,5 @@ def _sentence(fault: Fault, path: _Path | None) -> str:
         length += len(path.step) + 1
         path = path.above
     whole = "/" + "/".join(reversed(steps))
-    return f"{fault.kind} at {whole if len(whole) <= MAX_PATH else '...' + whole[-MAX_PATH:]}: {fault.said}"
+    said = fault.said if len(fault.said) <= MAX_SAID else fault.said[:MAX_SAID] + "..."
+    return f"{fault.kind} at {whole if len(whole) <= MAX_PATH else '...' + whole[-MAX_PATH:]}: {said}"

@@ -117,6 +117,7 @@ class Typed(Part):
 class Values(Part):
     """enum and const: values by a text that is the same for equal ones."""
 
+    nodes: "Nodes"
     values: dict[str, Json]
 
 
@@ -235,7 +236,7 @@ class Nodes:
             yield _typed(self, document, typed | {key: value[key] for key in (CONNECT_TYPE,) if key in value})
         for values in ([value["const"]] if "const" in value and is_known("const", document.draft) else None, value.get("enum")):
             if isinstance(values, list):
-                yield Values({_equality(each): each for each in values})
+                yield Values(self, {_equality(each): each for each in values})
         for keyword in ("anyOf", "oneOf"):
             if keyword in value:
                 yield Choice(keyword, [self.node(each, document) for each in value[keyword]])

@@ -13,11 +13,10 @@ TOLD_VALUES = 10
 
 
 def expand(reader: Schema, writer: Schema) -> Expanded[Schema]:
+    """Pairs are of two nodes, a part and a node, or two parts."""
     if isinstance(writer, Node):
         return _expand_nodes(reader, writer)
-    if isinstance(reader, Node):
-        return Expanded(needs=[Need("", [(part, writer)]) for part in reader.parts])
-    if isinstance(writer, Choice):
+    if isinstance(writer, Choice) and isinstance(reader, Part):
         return _expand_choice(reader, writer)
     if isinstance(reader, Typed) and isinstance(writer, Typed):
         return expand_typed(reader, writer)
@@ -89,6 +88,7 @@ def _expand_condition(reader: Condition, writer: Condition) -> Expanded[Schema]:
 
 
 def _compare_values(reader: Values, writer: Values) -> list[Fault]:
+    writer.nodes.spend(1 + len(writer.values) // 16)
     missing = [each for each in writer.values if each not in reader.values]
     if not missing:
         return []
