@@ -130,7 +130,14 @@ def test_a_new_version_is_read_by_readers_of_the_old_one(client: SchemaRegistryC
 
 
 def test_franz_go(franz_go: Program, raftka_registry: RegistryServer) -> None:
-    assert run([*franz_go.command, "registry", raftka_registry.url, "trucks-value", TRUCK], franz_go.env).split() == ["7", "x", "1", "1", "false", "[1]"]
+    assert run([*franz_go.command, "registry", raftka_registry.url, "trucks-value", TRUCK], franz_go.env).split() == [
+        "7",
+        "x",
+        "1",
+        "1",
+        "false",
+        "[1]",
+    ]
 
 
 def test_kafkajs(kafkajs_registry: Program, raftka_registry: RegistryServer) -> None:
