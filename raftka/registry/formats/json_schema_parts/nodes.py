@@ -95,6 +95,11 @@ class Typed(Part):
         return found if certain else [*found, self.others if doubtful else self.surely_others]
 
     @cached_property
+    def demanded(self) -> frozenset[str]:
+        """What the writer must require as well."""
+        return self.required - self.defaults
+
+    @cached_property
     def marks(self) -> dict[str, frozenset[str]]:
         """Properties of which a list gives the values: they tell the options of a choice apart."""
         found = {}
@@ -175,9 +180,15 @@ class Node:
     def is_any(self) -> bool:
         return not self.is_never and all(isinstance(each, Typed) and each.is_any for each in self.parts)
 
-    @property
+    @cached_property
     def choices(self) -> list[Choice]:
         return [each for each in self.parts if isinstance(each, Choice)]
+
+    @cached_property
+    def only(self) -> Typed | None:
+        """Its one Typed part, if there is one."""
+        found = [each for each in self.parts if isinstance(each, Typed)]
+        return found[0] if len(found) == 1 else None
 
     @property
     def has_default(self) -> bool:

@@ -65,23 +65,19 @@ def _follows(part: Part, writer: Node) -> Need[Schema]:
 
 def _hopeless(reader: Node, writer: Node) -> bool:
     """Whether a reader's option surely does not take what a writer does, at a glance: of hundreds of options each pair would be compared."""
-    asked, given = ([part for part in each.parts if isinstance(part, Typed)] for each in (reader, writer))
-    if writer.is_never or len(asked) != 1 or len(given) != 1:
+    one, other = reader.only, writer.only
+    if one is None or other is None or writer.never or not one.raw or CONNECT_TYPE in one.raw:
         return False
-    (one,), (other,) = asked, given
-    if not one.raw or CONNECT_TYPE in one.raw:
-        return False
-    choices = writer.choices
-    if choices:  # then one of them must be enough, if nothing else is said
+    if writer.choices:  # then one of them must be enough, if nothing else is said
         alone = other.is_any and not one.is_any
-        return alone and all(any(_hopeless(reader, option) for option in choice.options if not option.choices) for choice in choices)
+        return alone and all(any(_hopeless(reader, option) for option in choice.options if not option.choices) for choice in writer.choices)
     if not other.types <= one.types:
         return True
     if "object" not in other.types:
         return False
-    if other.required.issuperset(one.required - one.defaults):
-        return any(not other.marks[name] <= one.marks[name] for name in one.marks.keys() & other.marks.keys())
-    return True
+    if not one.demanded <= other.required:
+        return True
+    return any(name in other.marks and not other.marks[name] <= values for name, values in one.marks.items())
 
 
 def _expand_choice(reader: Part, writer: Choice) -> Expanded[Schema]:
@@ -94,7 +90,7 @@ def _expand_choice(reader: Part, writer: Choice) -> Expanded[Schema]:
         said = "the reader has oneOf where the writer has anyOf: more than one of it may be valid at once"
         expanded.faults.append(Fault("COMBINED_TYPE_CHANGED", said))
     for index, option in enumerate(writer.options):
-        option.nodes.spend(len(reader.options))
+        option.nodes.spend(2 * len(reader.options))
         said = f"the reader's {reader.keyword} has nothing that takes what this option of the writer's {writer.keyword} takes"
         fault = Fault("SUM_TYPE_NARROWED" if len(reader.options) < len(writer.options) else "COMBINED_TYPE_SUBSCHEMAS_CHANGED", said)
         expanded.needs.append(Need(f"{writer.keyword}/{index}", [(each, option) for each in reader.options if not _hopeless(each, option)], fault))
