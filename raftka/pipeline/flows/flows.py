@@ -14,7 +14,8 @@ from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import StructType
 
 from raftka.pipeline.flows.streams import Declared, Output, StreamSpec, load
-from raftka.pipeline.records.decoding import ERROR, TEXT, Decoder
+from raftka.pipeline.records.arrow_types import ERROR
+from raftka.pipeline.records.decoding import TEXT, Decoder
 from raftka.pipeline.records.fields import spark_json
 from raftka.pipeline.topics.creation import ensure_topics
 
