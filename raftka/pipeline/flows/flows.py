@@ -59,7 +59,7 @@ def raw(found: Declared, stream: StreamSpec, bounded: Mapping[str, str] | None =
 
 def parsed(found: Declared, stream: StreamSpec, bounded: Mapping[str, str] | None = None) -> DataFrame:
     """`_decoded` beside the record's own columns: its fields, or why there are none."""
-    decoder = Decoder(stream.formats, stream.fields, stream.schemas)
+    decoder = Decoder(stream.formats, stream.fields, stream.schemas, stream.registry)
     wanted = StructType.fromJson(spark_json(stream.fields or TEXT)).add(ERROR, "string")
 
     def decode(values: pa.Array) -> pa.Array:

@@ -63,17 +63,17 @@ class FastJson:
         return self._decode is not None
 
     def columns(self, values: pa.Array, slow: Slow) -> pa.StructArray:
-        """The declared fields of each value, and its error; `slow` decodes the values that are refused here."""
+        """The declared fields of each value, and its error; `slow` decodes the values at the places that are refused here."""
         rows, places, refused = self._rows(values)
         pieces, order = [], []
         for array, at in self._built(rows, places, refused):
             pieces.append(array)
             order += at
         if refused:
-            pieces.append(slow(values.take(pa.array(refused, pa.int64()))))
+            pieces.append(slow(pa.array(refused, pa.int64())))
             order += refused
         if not pieces:
-            return slow(values)
+            return slow(pa.array([], pa.int64()))
         found = pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces)
         if order == list(range(len(order))):
             return found
