@@ -196,7 +196,7 @@ class Bench:
         yield "|---|---|---|"
         yield from pipeline.rows(self.runs)
         yield ""
-        yield "| JSON to columns, records/s of one core | column by column | one by one | ratio |"
+        yield "| values to columns, records/s of one core | column by column | one by one | ratio |"
         yield "|---|---|---|---|"
         yield from pipeline.json_rows(self.runs)
         yield ""

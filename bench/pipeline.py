@@ -5,6 +5,8 @@ import random
 import statistics
 import time
 from collections.abc import Iterator
+from io import BytesIO
+from typing import Any
 
 from raftka.wire.compression import NAMES
 from raftka.wire.records import build_batch
@@ -13,6 +15,8 @@ RECORDS = 40_000  # an answer of 4 MB
 VALUES = 10_000  # that Spark hands over at once
 DECLARED = {"truck": "int", "latitude": "double", "longitude": "double", "seconds": "double?", "speed_kmh": "double?"}
 WITH_TIME = {**DECLARED, "sent": "timestamp", "driver": "string", "price": "decimal(9,2)"}
+NUMBERS = {"int": "int", "double": "double", "double?": ["null", "double"]}
+AVRO = {"type": "record", "name": "Truck", "fields": [{"name": name, "type": NUMBERS[kind]} for name, kind in DECLARED.items()]}
 BATCHES = {"16 KB, as Java's producers make them": 141, "100 KB": 1000}
 
 
@@ -54,15 +58,29 @@ def json_rows(runs: int) -> Iterator[str]:
     ):
         values = pa.array([b"{" if bad and at % bad == 0 else _truck(at, declared) for at in range(VALUES)], pa.binary())
         decoder = Decoder(("json",), fields(declared, "fields"))
-        seconds: dict[str, list[float]] = {"columns": [], "one_by_one": []}
-        for _ in range(runs + 1):
-            for name, spent in seconds.items():
-                begin = time.process_time()
-                getattr(decoder, name)(values)
-                spent.append(time.process_time() - begin)
-        assert decoder.columns(values).equals(decoder.one_by_one(values))
-        fast, slow = (statistics.median(spent[1:]) for spent in seconds.values())
-        yield f"| {title} | **{VALUES / fast / 1e3:,.0f} k** | {VALUES / slow / 1e3:,.0f} k | **{slow / fast:.1f}** |"
+        yield f"| JSON: {title} | {_both_ways(decoder, values, runs)} |"
+    decoder = Decoder(("avro",), fields(DECLARED, "fields"), {1: AVRO})
+    yield f"| Avro: five numbers | {_both_ways(decoder, pa.array([_avro(at) for at in range(VALUES)], pa.binary()), runs)} |"
+
+
+def _both_ways(decoder: Any, values: Any, runs: int) -> str:
+    seconds: dict[str, list[float]] = {"columns": [], "one_by_one": []}
+    for _ in range(runs + 1):
+        for name, spent in seconds.items():
+            begin = time.process_time()
+            getattr(decoder, name)(values)
+            spent.append(time.process_time() - begin)
+    assert decoder.columns(values).equals(decoder.one_by_one(values))
+    fast, slow = (statistics.median(spent[1:]) for spent in seconds.values())
+    return f"**{VALUES / fast / 1e3:,.0f} k** | {VALUES / slow / 1e3:,.0f} k | **{slow / fast:.1f}**"
+
+
+def _avro(at: int) -> bytes:
+    from fastavro import schemaless_writer
+
+    out = BytesIO()
+    schemaless_writer(out, AVRO, json.loads(_truck(at, DECLARED)))
+    return b"\0\0\0\0\1" + out.getvalue()
 
 
 def _truck(at: int, declared: object) -> bytes:

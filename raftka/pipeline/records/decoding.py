@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from raftka.json_values import Json, JsonObject
 from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.records.arrow_types import arrow_type, struct_array
-from raftka.pipeline.records.fast_json import FastJson
+from raftka.pipeline.records.fast_json import FastJson, FastRows
 from raftka.pipeline.records.fields import Field, Group, Misfit, fitting, parsed_json
 from raftka.pipeline.records.framed import HEADER, AvroFolder, FromRegistry
 from raftka.pipeline.records.registry_client import RegistryAccess
@@ -39,18 +39,30 @@ class Decoder:
         self._group = Group(self._wanted)
         self._registry = registry
         self._framed: AvroFolder | FromRegistry | None = None
-        self._fast: FastJson | None = None
+        self._fast: FastRows | None = None
 
     def __getstate__(self) -> JsonObject:
         return {**self.__dict__, "_framed": None, "_fast": None}
 
     def columns(self, values: pa.Array) -> pa.StructArray:
         """Turn an array of bytes into an array of structs: the declared fields, and the error of each row without them. No row stops the others."""
-        if self._fast is None and "json" in self._formats:
-            self._fast = FastJson.of(self._wanted)
-        if self._fast is not None and self._fast.supported:
-            return self._fast.columns(self._bare(values), lambda places: self.one_by_one(values.take(places)))
-        return self.one_by_one(values)
+        if "string" in self._formats:
+            return self.one_by_one(values)
+        if "json" not in self._formats:
+            return self._framed_columns(values)
+        fast = FastJson.for_fields(self._wanted)
+        if fast is None:
+            return self.one_by_one(values)
+        mixed = len(self._formats) > 1
+        slow = self._framed_columns if mixed else self.one_by_one
+        return fast.columns(self._bare(values), lambda places: slow(values.take(places)))
+
+    def _framed_columns(self, values: pa.Array) -> pa.StructArray:
+        if self._fast is None:
+            self._fast = FastRows.of(self._wanted, self._framed_value)
+        if self._fast is None:
+            return self.one_by_one(values)
+        return self._fast.columns(values, lambda places: self.one_by_one(values.take(places)))
 
     def _bare(self, values: pa.Array) -> pa.Array:
         """JSON without the number of its schema, where that says nothing."""
