@@ -198,6 +198,10 @@ class Bench:
         yield "|---|---|---|"
         yield from pipeline.rows(self.runs)
         yield ""
+        yield "| values to columns, records/s of one core | column by column | one by one | ratio |"
+        yield "|---|---|---|---|"
+        yield from pipeline.json_rows(self.runs)
+        yield ""
         yield from spark_jobs.rows(self.runs, self.kafka)
 
     def registry(self) -> Iterator[str]:
