@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from raftka.cli.options import Option, client_options, pairs
+from raftka.cli.spark.cluster import Given, given_cluster
 
 CLEAN, DEFECTS, NOT_DONE = 0, 1, 2  # exit codes
 QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
@@ -47,7 +48,9 @@ def audit(**options: Option) -> None:
     Exit codes: 0 all is well, 1 something is not, 2 it could not be told. The ledger's lines are {"producer": "truck-7", "seq": 41, "acked": true};
     docs/pipeline.md has the rest.
     """
-    raise SystemExit(_audit(**options))
+    with given_cluster(options.pop("bootstrap_server")) as cluster:
+        code = _audit(**options, cluster=cluster)
+    raise SystemExit(code)
 
 
 def _audit(
@@ -60,7 +63,7 @@ def _audit(
     options: Mapping[str, str],
     master: str | None,
     config: Mapping[str, str],
-    bootstrap_server: str,
+    cluster: Given,
     output: str,
 ) -> int:
     from raftka.cli.output import fail
@@ -71,9 +74,10 @@ def _audit(
     try:
         spark = _session("audit", config, master)
         from raftka.pipeline.audit import audit, in_lake, in_topic
+        from raftka.pipeline.flows.streams import connection
 
         if topic is not None:
-            found = in_topic(spark, bootstrap_server, topic, producer, seq, options)
+            found = in_topic(spark, cluster.server, topic, producer, seq, {**connection(cluster.server, cluster.config), **options})
         else:
             found = in_lake(spark, str(delta), producer, seq, options)
         return _print_report(audit(spark, ledgers, found, limit=limit), output)
@@ -100,7 +104,9 @@ def sql(**options: Option) -> None:
 
     A topic is a table with key, value (both as text), partition, offset and timestamp. Names with dots or dashes stand in `backticks`.
     """
-    raise SystemExit(_sql(**options))
+    with given_cluster(options.pop("bootstrap_server")) as cluster:
+        code = _sql(**options, cluster=cluster)
+    raise SystemExit(code)
 
 
 def _sql(
@@ -111,7 +117,7 @@ def _sql(
     options: Mapping[str, str],
     master: str | None,
     config: Mapping[str, str],
-    bootstrap_server: str,
+    cluster: Given,
     output: str,
 ) -> int:
     from raftka.cli.output import fail, show
@@ -122,7 +128,10 @@ def _sql(
         from raftka.pipeline.look import Places, look
 
         declared = None if streams is None else load(streams / "streams.yml" if streams.is_dir() else streams)
-        found = look(_session("sql", config, master), query, Places(bootstrap_server, declared, last, options), limit)
+        if declared is not None:
+            declared = declared.at(cluster.named_server, cluster.config)
+        places = Places(cluster.server, declared, last, options, cluster.config)
+        found = look(_session("sql", config, master), query, places, limit)
     except PipelineError as error:
         return fail(str(error), 1)
     except Exception as error:

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from raftka.json_values import Json, JsonObject
 from raftka.pipeline.errors import PipelineError
-from raftka.pipeline.flows.streams import Shown, load
+from raftka.pipeline.flows.streams import Shown, connection, load
 from raftka.pipeline.topics.brokers import Brokers
 from raftka.pipeline.topics.options import SourceOptions, source_options
 from raftka.pipeline.topics.source import Stream
@@ -63,8 +63,8 @@ class Kept:
 class Reading:
     """A thread that follows a topic from its beginning."""
 
-    def __init__(self, bootstrap: str, topic: str, take: Callable[[str, Json], None], kept: Kept) -> None:
-        given = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest", "failOnDataLoss": "false"}
+    def __init__(self, connection: Mapping[str, str], topic: str, take: Callable[[str, Json], None], kept: Kept) -> None:
+        given = {**connection, "subscribe": topic, "startingOffsets": "earliest", "failOnDataLoss": "false"}
         given["kafka.isolation.level"] = "read_committed"  # what was written exactly once
         self._options: SourceOptions = source_options(given, streaming=True)
         self._topic, self._take, self._kept = topic, take, kept
@@ -80,7 +80,7 @@ class Reading:
     def _run(self) -> None:
         position: Mapping[str, Json] | None = None
         while not self._stopping.is_set():
-            brokers = Brokers(self._options.bootstrap, "raftka-page", PATIENCE_S, read_committed=True)
+            brokers = Brokers(self._options.bootstrap, "raftka-page", PATIENCE_S, read_committed=True, security=self._options.security)
             stream = Stream(self._options, brokers)
             try:
                 position = position or stream.initial()
@@ -114,12 +114,12 @@ def _json(value: bytes | None) -> Json:
 
 
 class Page:
-    def __init__(self, bootstrap: str, shown: Shown, port: int) -> None:
-        """Raises PipelineError when the port is another's. Port 0 takes a free one."""
-        self.kept = Kept()
-        self._readings = [Reading(bootstrap, shown.positions, self.kept.position, self.kept)]
+    def __init__(self, bootstrap: str, shown: Shown, port: int, config: Path | None = None) -> None:
+        """`config`: the client properties of the cluster. Raises PipelineError when the port is another's. Port 0 takes a free one."""
+        self.kept, told = Kept(), connection(bootstrap, config)
+        self._readings = [Reading(told, shown.positions, self.kept.position, self.kept)]
         if shown.alerts is not None:
-            self._readings.append(Reading(bootstrap, shown.alerts, lambda _, value: self.kept.alert(value), self.kept))
+            self._readings.append(Reading(told, shown.alerts, lambda _, value: self.kept.alert(value), self.kept))
         fences = shown.fences.read_bytes() if shown.fences is not None else b"null"
         try:
             self._server = Server((HOST, port), handler_of(self.kept, fences))
@@ -153,7 +153,7 @@ def page_of(folder: Path, port: int) -> Page | None:
     if not path.is_file():
         return None
     found = load(path)
-    return None if found.page is None else Page(found.bootstrap, found.page, port)
+    return None if found.page is None else Page(found.bootstrap, found.page, port, found.security)
 
 
 def handler_of(kept: Kept, fences: bytes) -> type[BaseHTTPRequestHandler]:

@@ -53,15 +53,18 @@ class Project:
             yield from sorted(path for path in self.folder.glob(pattern) if path.is_file() and "__pycache__" not in path.parts)
 
 
-def init(kind: str, folder: Path, bootstrap: str) -> None:
-    """Raises PipelineError."""
+def init(kind: str, folder: Path, bootstrap: str, config: Path | None = None) -> None:
+    """`config`: a file with the cluster's client properties, which the project names. Raises PipelineError."""
     source = PROJECTS / kind
     if not source.is_dir():
         raise OptionRefused(f"there is no project {kind} to begin with: {', '.join(sorted(path.name for path in PROJECTS.iterdir()))}")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise PipelineError(f"{folder} is there already, and not empty: nothing was written")
     shutil.copytree(source, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-    for name, values in {SPECS[0]: {"{storage}": (folder / "storage").resolve().as_uri()}, "streams.yml": {"{bootstrap}": bootstrap}}.items():
+    streams = {"{bootstrap}": bootstrap}
+    if config is not None:
+        streams["# security: client.properties"] = f"security: {json.dumps(str(config))}"
+    for name, values in {SPECS[0]: {"{storage}": (folder / "storage").resolve().as_uri()}, "streams.yml": streams}.items():
         path = folder / name
         text = path.read_text()
         for placeholder, value in values.items():

@@ -1,6 +1,7 @@
 """`streams.yml`: topics as views, and views into topics and lakes. What it says and what is wrong with it; knows YAML, and no Spark.
 
 bootstrap: localhost:9092
+security: client.properties                # Kafka's client properties, in a file beside this one
 streams:
   trucks:                                  # the views trucks, trucks_raw and trucks_bad
     topic: trucks_gps
@@ -19,17 +20,18 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from raftka.json_values import Json, JsonObject
 from raftka.pipeline.errors import OptionRefused, PipelineError
 from raftka.pipeline.records.fields import Field, fields
+from raftka.pipeline.topics.security import FILE_OPTION
 
-BOOTSTRAP = "RAFTKA_BOOTSTRAP_SERVER"
+BOOTSTRAP, SECURITY = "RAFTKA_BOOTSTRAP_SERVER", "RAFTKA_COMMAND_CONFIG"
 FORMATS = ("json", "avro", "string")
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-DOCUMENT = ["bootstrap", "streams", "outputs", "page"]
+DOCUMENT = ["bootstrap", "security", "streams", "outputs", "page"]
 PAGE = ["positions", "alerts", "fences"]
 STREAM = ["topic", "format", "schemas", "fields", "watermark", "options"]
 OUTPUT = ["from", "topic", "delta", "key", "options", "partitions", "config"]
@@ -73,12 +75,34 @@ class Declared:
     streams: tuple[StreamSpec, ...]
     outputs: tuple[Output, ...]
     page: Shown | None = None
+    security: Path | None = None  # the file with the client properties of the cluster
+
+    @property
+    def connection(self) -> dict[str, str]:
+        """Spark's options that say where the cluster is and how to get in. No secret is among them."""
+        return connection(self.bootstrap, self.security)
+
+    def at(self, bootstrap: str | None, security: Path | None) -> "Declared":
+        """The same on another cluster, or with other client properties; None: as it is."""
+        return replace(self, bootstrap=bootstrap or self.bootstrap, security=security or self.security)
 
     def stream(self, name: str) -> StreamSpec:
         for each in self.streams:
             if each.name == name:
                 return each
         raise OptionRefused(f"there is no stream {name} among {', '.join(each.name for each in self.streams)}")
+
+
+def connection(bootstrap: str, config: Path | None) -> dict[str, str]:
+    """`config`: a file with client properties."""
+    return {"kafka.bootstrap.servers": bootstrap} | ({} if config is None else {FILE_OPTION: str(config)})
+
+
+def set_cluster(bootstrap: str | None, config: Path | None) -> None:
+    """For all that this process loads, and its children; None: leave it as it is. Definitions load streams.yml by themselves."""
+    for name, value in ((BOOTSTRAP, bootstrap), (SECURITY, config)):
+        if value is not None:
+            os.environ[name] = str(value)
 
 
 def load(path: Path) -> Declared:
@@ -102,7 +126,8 @@ def declared(told: object, folder: Path, environment: Mapping[str, str] = os.env
     bootstrap = environment.get(BOOTSTRAP) or str(document.get("bootstrap", "localhost:9092"))
     streams = [_stream(name, _mapping(each, name), folder) for name, each in _mapping(document.get("streams", {}), "streams").items()]
     outputs = [_output(name, _mapping(each, name), folder) for name, each in _mapping(document.get("outputs") or {}, "outputs").items()]
-    return Declared(bootstrap, tuple(streams), tuple(outputs), _page(document.get("page"), folder))
+    security = Path(given).absolute() if (given := environment.get(SECURITY)) else _security(document.get("security"), folder)
+    return Declared(bootstrap, tuple(streams), tuple(outputs), _page(document.get("page"), folder), security)
 
 
 def _refuse_unknown(told: Mapping[str, object], known: list[str], where: str) -> None:
@@ -179,6 +204,14 @@ def _output(name: str, told: Mapping[str, Json], folder: Path) -> Output:
         int(told.get("partitions", 0)),
         config,
     )
+
+
+def _security(told: object, folder: Path) -> Path | None:
+    if told is None:
+        return None
+    if not isinstance(told, str) or not told.strip():
+        raise OptionRefused("security is to be the path of a file with client properties, such as client.properties: secrets do not stand in here")
+    return (folder / told).resolve()
 
 
 def _page(told: object, folder: Path) -> Shown | None:
