@@ -26,7 +26,7 @@ from raftka.pipeline.topics.options import source_options
 from raftka.pipeline.topics.security import LARGEST_FILE, security_of
 from raftka.pipeline.topics.sink import sink_options
 from raftka.testing import Cluster
-from tests.clients.secured import LOGINS, Secured, add_scram_user
+from tests.clients.secured import LOGINS, PASSWORD, Secured, add_scram_user
 from tests.pipeline.test_page import ask
 
 SECRET = "hush-hush"
@@ -191,3 +191,17 @@ def test_strangers_are_told_and_the_page_goes_on(secured: tuple[Cluster, Path]) 
     with pytest.raises(PipelineError, match="nobody answered"):
         brokers.topics(["positions"])
     brokers.close()
+
+
+def test_a_wrong_password_is_told_and_shows_nothing(secured: tuple[Cluster, Path], tmp_path: Path) -> None:
+    cluster, file = secured
+    text = file.read_text()
+    if "SCRAM" not in text:  # a certificate has no password
+        return
+    wrong = written(tmp_path, text.replace(f'password="{PASSWORD}"', f'password="{SECRET}"'))
+
+    brokers = open_brokers(connection(cluster.bootstrap_servers, wrong), "test", 1)
+    with pytest.raises(PipelineError, match="invalid credentials with SASL mechanism SCRAM-SHA-256") as refused:
+        brokers.topics(["positions"])
+    brokers.close()
+    assert SECRET not in str(refused.value)
