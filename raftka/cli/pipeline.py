@@ -121,3 +121,47 @@ def stop(folder: Path, timeout_s: float) -> None:
     from raftka.cli.pipeline_status import stop
 
     stop(folder, timeout_s)
+
+
+@pipeline.command("add")
+@folder
+@click.argument("files", metavar="FILE.sql...", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@failing
+def add(folder: Path, files: tuple[Path, ...]) -> None:
+    """Add CREATE STREAM, CREATE TABLE or CREATE SINK to the project in DIR, one a file, while it runs or not. The other flows go on."""
+    from raftka.cli.spark.statements import add_files
+
+    add_files(folder, files)
+
+
+@pipeline.command("remove")
+@folder
+@click.argument("name")
+@failing
+def remove(folder: Path, name: str) -> None:
+    """Stop and remove a stream, table or sink that was added: its checkpoint, and the rows of a table. What a sink has written stays."""
+    from raftka.cli.spark.statements import remove
+
+    remove(folder, name)
+
+
+@pipeline.command("explain")
+@folder
+@click.argument("name")
+@failing
+def explain(folder: Path, name: str) -> None:
+    """Print Spark's plan of a view or flow of the running pipeline in DIR."""
+    from raftka.cli.spark.statements import explain
+
+    explain(folder, name)
+
+
+@pipeline.command("streams")
+@folder
+@AS
+@failing
+def streams(folder: Path, output: str) -> None:
+    """List the streams, tables and sinks that were added to the project in DIR, and whether they run."""
+    from raftka.cli.spark.statements import list_streams
+
+    list_streams(folder, output)

@@ -20,7 +20,7 @@ from raftka.pipeline.errors import OptionRefused, PipelineError
 
 SPECS = ("spark-pipeline.yml", "spark-pipeline.yaml")
 PROJECTS = Path(__file__).parent / "projects"
-STATE = ".raftka"
+STATE, TABLES = ".raftka", "tables"
 LEFT_S = 30.0  # a Java whose Python was killed ends within a second or two
 POLL_S = 0.1
 
@@ -97,6 +97,19 @@ def load_project(folder: Path) -> Project:
         configuration,
         tuple(f"{each}/*" if each.endswith("/**") else each for each in patterns),
     )
+
+
+def remove_data(project: Project, name: str) -> None:
+    """Of a CREATE TABLE: its lake in the project."""
+    shutil.rmtree(project.folder / TABLES / name, ignore_errors=True)
+
+
+def remove_checkpoints(project: Project, name: str) -> None:
+    """Of a sink, when no process runs the project. Raises PipelineError when the checkpoints are not in files."""
+    match = re.fullmatch(r"(?:file:)?/*(/.*)", project.storage)
+    if match is None:
+        raise PipelineError(f"the checkpoints are in {project.storage}, which only the running pipeline reaches: run it, and remove {name} then")
+    shutil.rmtree(Path(match[1]) / "_checkpoints" / name, ignore_errors=True)
 
 
 # who runs it

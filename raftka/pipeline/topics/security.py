@@ -1,6 +1,6 @@
 """How a job gets into a secured cluster: Kafka's client properties, as options or in a file that one option names. Knows no connection.
 
-Options are part of jobs and plans, and may be printed with these. A file keeps secrets out of them: they have its path.
+Spark prints options with its plans, in errors and logs. A file keeps secrets out of these: they have its path.
 """
 
 import difflib
