@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 from raftka.json_values import Json, JsonObject
 from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.flows.streams import Shown, connection, load
+from raftka.pipeline.history import Past
 from raftka.pipeline.topics.brokers import Brokers
 from raftka.pipeline.topics.options import SourceOptions, source_options
 from raftka.pipeline.topics.source import Stream
@@ -122,7 +123,8 @@ class Page:
             self._readings.append(Reading(told, shown.alerts, lambda _, value: self.kept.alert(value), self.kept))
         fences = shown.fences.read_bytes() if shown.fences is not None else b"null"
         try:
-            self._server = Server((HOST, port), handler_of(self.kept, fences))
+            past = Past(shown.history) if shown.history is not None else None
+            self._server = Server((HOST, port), handler_of(self.kept, fences, past))
         except OSError as error:
             raise PipelineError(f"the page can not have port {port}: {error}. Next step: --page another one, or --no-page") from None
         self.url = f"http://{HOST}:{self._server.server_address[1]}/"
@@ -156,11 +158,11 @@ def page_of(folder: Path, port: int) -> Page | None:
     return None if found.page is None else Page(found.bootstrap, found.page, port, found.security)
 
 
-def handler_of(kept: Kept, fences: bytes) -> type[BaseHTTPRequestHandler]:
+def handler_of(kept: Kept, fences: bytes, past: Past | None = None) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             asked = urlsplit(self.path)
-            for path, kind, body in pages(kept, fences, asked.query):
+            for path, kind, body in pages(kept, fences, past, asked.query):
                 if path == asked.path:
                     self._answer(200, kind, body())
                     return
@@ -181,8 +183,10 @@ def handler_of(kept: Kept, fences: bytes) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def pages(kept: Kept, fences: bytes, query: str) -> Iterator[tuple[str, str, Callable[[], bytes]]]:
-    number = parse_qs(query).get("after", ["0"])[0]
+def pages(kept: Kept, fences: bytes, past: Past | None, query: str) -> Iterator[tuple[str, str, Callable[[], bytes]]]:
+    number, minutes = (parse_qs(query).get(name, ["0"])[0][:15] for name in ("after", "minutes"))
     yield "/", "text/html; charset=utf-8", HTML.read_bytes
     yield "/latest", "application/json", lambda: json.dumps(kept.since(int(number) if number.isdecimal() else 0)).encode()
     yield "/fences", "application/json", lambda: fences
+    if past is not None:
+        yield "/history", "application/json", lambda: json.dumps(past.of(int(minutes) if minutes.isdecimal() else 0)).encode()

@@ -19,7 +19,7 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -31,8 +31,10 @@ from raftka.pipeline.topics.security import FILE_OPTION
 BOOTSTRAP, SECURITY = "RAFTKA_BOOTSTRAP_SERVER", "RAFTKA_COMMAND_CONFIG"
 FORMATS = ("json", "avro", "string")
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 DOCUMENT = ["bootstrap", "security", "streams", "outputs", "page"]
-PAGE = ["positions", "alerts", "fences"]
+PAGE = ["positions", "alerts", "fences", "history"]
+HISTORY = ["from", "at", "key"]
 STREAM = ["topic", "format", "schemas", "fields", "watermark", "options"]
 OUTPUT = ["from", "topic", "delta", "key", "options", "partitions", "config"]
 
@@ -61,12 +63,23 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class History:
+    """A lake with `latitude` and `longitude` of each key over time."""
+
+    path: str
+    at: str
+    key: str
+    storage: Mapping[str, str] = field(default_factory=dict)  # options of the lake, to get there
+
+
+@dataclass(frozen=True, slots=True)
 class Shown:
-    """The content of the page: records by key of a compacted topic, the last ones of another, areas."""
+    """The content of the page: records by key of a compacted topic, the last ones of another, areas, and where things were before."""
 
     positions: str
     alerts: str | None = None
     fences: Path | None = None
+    history: History | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +140,7 @@ def declared(told: object, folder: Path, environment: Mapping[str, str] = os.env
     streams = [_stream(name, _mapping(each, name), folder) for name, each in _mapping(document.get("streams", {}), "streams").items()]
     outputs = [_output(name, _mapping(each, name), folder) for name, each in _mapping(document.get("outputs") or {}, "outputs").items()]
     security = Path(given).absolute() if (given := environment.get(SECURITY)) else _security(document.get("security"), folder)
-    return Declared(bootstrap, tuple(streams), tuple(outputs), _page(document.get("page"), folder), security)
+    return Declared(bootstrap, tuple(streams), tuple(outputs), _page(document.get("page"), folder, outputs), security)
 
 
 def _refuse_unknown(told: Mapping[str, object], known: list[str], where: str) -> None:
@@ -214,14 +227,36 @@ def _security(told: object, folder: Path) -> Path | None:
     return (folder / told).resolve()
 
 
-def _page(told: object, folder: Path) -> Shown | None:
+def _page(told: object, folder: Path, outputs: Sequence[Output]) -> Shown | None:
     if told is None:
         return None
     page = _mapping(told, "page")
     _refuse_unknown(page, PAGE, "page")
     if "positions" not in page:
         raise OptionRefused("page has no positions: which compacted topic is it to show?")
-    return Shown(str(page["positions"]), page.get("alerts"), folder / str(page["fences"]) if "fences" in page else None)
+    fences = folder / str(page["fences"]) if "fences" in page else None
+    return Shown(str(page["positions"]), page.get("alerts"), fences, _history(page.get("history"), outputs))
+
+
+def _history(told: object, outputs: Sequence[Output]) -> History | None:
+    if told is None:
+        return None
+    history = _mapping(told, "page.history")
+    _refuse_unknown(history, HISTORY, "page.history")
+    lakes = {each.name: each for each in outputs if each.path is not None}
+    if history.get("from") not in lakes:
+        raise OptionRefused(
+            f"page.history.from is {history.get('from')!r}: one of the outputs with delta, {', '.join(lakes) or 'of which there is none'}"
+        )
+    lake = lakes[history["from"]]
+    storage = {name: value for name, value in lake.options.items() if name.lower().startswith("storage.")}
+    return History(str(lake.path), _column(history.get("at", "_timestamp")), _column(history.get("key", "truck")), storage)
+
+
+def _column(told: object) -> str:
+    if not isinstance(told, str) or COLUMN.fullmatch(told) is None:
+        raise OptionRefused(f"page.history: {told!r} is no name of a column")
+    return told
 
 
 def _path(told: str, folder: Path) -> str:
