@@ -23,6 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from raftka.json_values import Json, JsonObject
+from raftka.pipeline.connect import specs
+from raftka.pipeline.connect.specs import Sink, Source
 from raftka.pipeline.errors import OptionRefused, PipelineError
 from raftka.pipeline.records.fields import Field, fields
 
@@ -32,7 +34,7 @@ NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 DOCUMENT = ["bootstrap", "streams", "outputs", "page"]
 PAGE = ["positions", "alerts", "fences"]
 STREAM = ["topic", "format", "schemas", "fields", "watermark", "options"]
-OUTPUT = ["from", "topic", "delta", "key", "options", "partitions", "config"]
+OUTPUT = ["from", "topic", "delta", "key", "columns", "options", "partitions", "config"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,8 @@ class Output:
     options: Mapping[str, str]
     partitions: int = 0  # of a topic that has to be made; 0: as many as brokers give
     config: Mapping[str, str] = field(default_factory=dict)
+    sink: Sink | None = None  # neither a topic nor a lake
+    columns: tuple[str, ...] = ()  # SQL expressions of what goes there; empty: all columns of the view
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,7 @@ class Declared:
     streams: tuple[StreamSpec, ...]
     outputs: tuple[Output, ...]
     page: Shown | None = None
+    sources: tuple[Source, ...] = ()  # streams that are read from elsewhere than topics
 
     def stream(self, name: str) -> StreamSpec:
         for each in self.streams:
@@ -100,9 +105,12 @@ def declared(told: object, folder: Path, environment: Mapping[str, str] = os.env
     document = _mapping(told, "it")
     _refuse_unknown(document, DOCUMENT, "it")
     bootstrap = environment.get(BOOTSTRAP) or str(document.get("bootstrap", "localhost:9092"))
-    streams = [_stream(name, _mapping(each, name), folder) for name, each in _mapping(document.get("streams", {}), "streams").items()]
-    outputs = [_output(name, _mapping(each, name), folder) for name, each in _mapping(document.get("outputs") or {}, "outputs").items()]
-    return Declared(bootstrap, tuple(streams), tuple(outputs), _page(document.get("page"), folder))
+    given = {_name(name): _mapping(each, name) for name, each in _mapping(document.get("streams", {}), "streams").items()}
+    elsewhere = {name: each for name, each in given.items() if specs.kind_of(each, specs.SOURCES) is not None}
+    streams = [_stream(name, each, folder) for name, each in given.items() if name not in elsewhere]
+    sources = [specs.source(name, each, folder) for name, each in elsewhere.items()]
+    outputs = [_output(name, _mapping(each, name), folder, bootstrap) for name, each in _mapping(document.get("outputs") or {}, "outputs").items()]
+    return Declared(bootstrap, tuple(streams), tuple(outputs), _page(document.get("page"), folder), tuple(sources))
 
 
 def _refuse_unknown(told: Mapping[str, object], known: list[str], where: str) -> None:
@@ -126,7 +134,7 @@ def _name(name: str) -> str:
 def _stream(name: str, told: Mapping[str, object], folder: Path) -> StreamSpec:
     _refuse_unknown(told, STREAM, name)
     if "topic" not in told:
-        raise OptionRefused(f"{name} has no topic")
+        raise OptionRefused(f"{name} has no topic, and none of {', '.join(specs.SOURCES)}")
     given = told.get("format", "json")
     formats = tuple(given) if isinstance(given, list) else (given,)
     if not set(formats) <= set(FORMATS) or not formats or ("string" in formats and len(formats) > 1):
@@ -163,10 +171,13 @@ def _schemas(folder: Path) -> dict[int, Json]:
     return found
 
 
-def _output(name: str, told: Mapping[str, Json], folder: Path) -> Output:
+def _output(name: str, told: Mapping[str, Json], folder: Path, bootstrap: str) -> Output:
+    wanted = specs.columns(told.get("columns"), name)
+    if specs.kind_of(told, specs.SINKS) is not None:
+        return Output(_name(name), told.get("from"), None, None, None, {}, sink=specs.sink(name, told, folder, bootstrap), columns=wanted)
     _refuse_unknown(told, OUTPUT, name)
     if ("topic" in told) == ("delta" in told):
-        raise OptionRefused(f"{name}: where to? `topic: NAME` or `delta: PATH`")
+        raise OptionRefused(f"{name}: where to? `topic: NAME` or `delta: PATH`, or one of {', '.join(specs.SINKS)}")
     options = {key: str(value) for key, value in _mapping(told.get("options", {}), f"{name}.options").items()}
     config = {key: str(value) for key, value in _mapping(told.get("config", {}), f"{name}.config").items()}
     return Output(
@@ -178,6 +189,7 @@ def _output(name: str, told: Mapping[str, Json], folder: Path) -> Output:
         options,
         int(told.get("partitions", 0)),
         config,
+        columns=wanted,
     )
 
 
