@@ -83,6 +83,21 @@ def test_tables_and_where_sqlites_files_are() -> None:
     assert found.options == {"url": "sqlite:////shop.db", "name": "orders", "key": "id,day", "order": "at", "timeout": "5"}
 
 
+def test_iceberg_tables_in_catalogs_and_where_those_are() -> None:
+    found = out(
+        iceberg={"table": "a.b", "catalog": {"type": "sql", "uri": "sqlite:///c.db", "warehouse": "lake"}, "secrets": {"s3.secret-access-key": "K"}}
+    )
+
+    assert (found.kind, found.format) == ("iceberg", "raftka_iceberg")
+    assert found.options == {
+        "table": "a.b",
+        "catalog.type": "sql",
+        "catalog.uri": "sqlite:////p/c.db",
+        "catalog.warehouse": "/p/lake",
+        "secret.s3.secret-access-key": "K",
+    }
+
+
 def test_columns_are_expressions_of_any_output() -> None:
     found = told(outputs={"a": {"from": "v", "topic": "t", "columns": ["n", "upper(x) as y"]}, "b": {"from": "v", "files": "f", "columns": ["n"]}})
 
@@ -132,7 +147,11 @@ def test_mistakes_in_streams_are_told(stream: dict[str, Any], said: str) -> None
         ({"table": {"url": "mysql://x/y", "name": "t"}}, "o: the table's url is to be postgresql"),
         ({"table": {"url": "postgresql://u:secret@h/d", "name": "t"}}, "o: the table's url has a password: name an environment variable"),
         ({"table": {**TABLE, "column": "id"}}, "o: there is no option column"),
-        ({}, "o: where to.*one of files, webhook, table"),
+        ({"iceberg": "a.b"}, r"o\.iceberg is to be a mapping"),
+        ({"iceberg": {"table": "a.b", "kind": "sql"}}, r"o\.iceberg has kind, which means nothing"),
+        ({"iceberg": {"table": "a.b"}}, "o: which catalog"),
+        ({"iceberg": {"table": "a.b", "catalog": {"uri": "https://x", "token": "y"}}}, "o: the catalog's token is a secret"),
+        ({}, "o: where to.*one of files, webhook, table, iceberg"),
     ],
 )
 def test_mistakes_in_outputs_are_told(output: dict[str, Any], said: str) -> None:

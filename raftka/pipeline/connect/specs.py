@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from raftka.json_values import Json, JsonObject
+from raftka.pipeline.connect.iceberg_options import iceberg_options
 from raftka.pipeline.connect.table_options import table_sink, table_source
 from raftka.pipeline.connect.webhook_options import webhook_options
 from raftka.pipeline.errors import OptionRefused
@@ -23,7 +24,7 @@ from raftka.pipeline.records.fields import Field, fields
 
 FILE_FORMATS = ("csv", "json", "parquet")
 SOURCES = ("files", "table")
-SINKS = ("files", "webhook", "table")
+SINKS = ("files", "webhook", "table", "iceberg")
 IN_BOTH = ["fields", "watermark", "options"]
 OUT_BOTH = ["from", "columns", "options"]
 WEBHOOK = ["rows_per_request", "timeout", "retries", "id", "ca_file", "dead_letters", "headers", "secret_headers"]
@@ -166,7 +167,26 @@ def _table_sink(name: str, told: Mapping[str, Json], folder: Path) -> Sink:
     return Sink("table", "raftka_table", options)
 
 
-_SINKS: dict[str, Callable[[str, Mapping[str, Json], Path], Sink]] = {"files": _file_sink, "table": _table_sink}
+def _iceberg_sink(name: str, told: Mapping[str, Json], folder: Path) -> Sink:
+    refuse_unknown(told, [*OUT_BOTH[:2], "iceberg"], name)
+    where = f"{name}.iceberg"
+    given = told["iceberg"]
+    if not isinstance(given, Mapping):
+        raise OptionRefused(f"{where} is to be a mapping")
+    refuse_unknown(given, ["table", "catalog", "secrets"], where)
+    options = {"table": str(given.get("table", ""))}
+    options |= {f"catalog.{key}": value for key, value in plain_options(given.get("catalog", {}), f"{where}.catalog").items()}
+    options |= {f"secret.{key}": value for key, value in plain_options(given.get("secrets", {}), f"{where}.secrets").items()}
+    if match := re.fullmatch(r"sqlite:///(?!/)(.+)", options.get("catalog.uri", "")):
+        options["catalog.uri"] = f"sqlite:///{path_of(match[1], folder, where)}"
+    if "catalog.warehouse" in options and options.get("catalog.type") == "sql":
+        options["catalog.warehouse"] = path_of(options["catalog.warehouse"], folder, where)
+    with _named(name):
+        iceberg_options(options)
+    return Sink("iceberg", "raftka_iceberg", options)
+
+
+_SINKS: dict[str, Callable[[str, Mapping[str, Json], Path], Sink]] = {"files": _file_sink, "table": _table_sink, "iceberg": _iceberg_sink}
 
 
 # helpers

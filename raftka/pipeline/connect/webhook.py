@@ -110,8 +110,7 @@ class Poster:
             connection = self._connection = self._connection or self._connected()
             connection.request("POST", self._hook.target, request.body, {**self._headers, "Idempotency-Key": request.key})
             response = connection.getresponse()
-            text = response.read(READ_BYTES)
-            whole = response.isclosed()
+            text, whole = self._read(response)
         except ssl.SSLCertVerificationError as error:
             self.close()
             raise PipelineError(
@@ -125,6 +124,19 @@ class Poster:
             self.close()
         after = _seconds(response.getheader("Retry-After"))
         return Answer(response.status, response.reason, text[: 4 * SHOWN].decode(errors="replace")[:SHOWN], after)
+
+    def _read(self, response: http.client.HTTPResponse) -> tuple[bytes, bool]:
+        """The answer's text, as far as it comes in time, and whether that is all: an answer that trickles in keeps no task."""
+        deadline, text = time.monotonic() + self._hook.timeout_s, b""
+        while len(text) < READ_BYTES and time.monotonic() < deadline:
+            more = response.read1(READ_BYTES - len(text))
+            text += more
+            if not more:
+                if response.length:
+                    raise http.client.IncompleteRead(text, response.length)
+                response.close()
+                return text, True
+        return text, False
 
     def close(self) -> None:
         if self._connection is not None:

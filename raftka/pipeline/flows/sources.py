@@ -1,19 +1,33 @@
 """Streams from elsewhere than topics, as views: NAME has the rows that fit, NAME_bad the others as dead letters. Runs in Spark Connect as well."""
 
+import re
+from pathlib import Path
+
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from raftka.pipeline.connect.specs import CORRUPT, Source
+from raftka.pipeline.errors import OptionRefused
 from raftka.pipeline.records.fields import spark_json
 
 FILE = "_file"  # the column that says which file a row is from
 
 
 def declare_source(source: Source) -> None:
+    """Raises OptionRefused."""
+    folder = folder_of(source.options.get("path", ""))
+    if source.kind == "files" and "://" not in folder and not Path(folder).exists():
+        raise OptionRefused(f"{source.name}: there is no folder {folder} to read files from. Next step: make it")
     dp.temporary_view(name=source.name)(lambda: rows(source))
     dp.temporary_view(name=f"{source.name}_bad")(lambda: bad_rows(source))
+
+
+def folder_of(path: str) -> str:
+    """The part of a path before the first pattern."""
+    parts = path.split("/")
+    return "/".join(parts[: next((at for at, each in enumerate(parts) if re.search(r"[*?\[{]", each)), len(parts))])
 
 
 def rows(source: Source) -> DataFrame:
