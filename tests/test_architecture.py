@@ -44,6 +44,9 @@ FLOORS = {
     "zookeeper_bridge": 4,
     "pyspark_raftka": 4,
     "pyspark_raftka_delta": 4,
+    "pyspark_raftka_iceberg": 4,
+    "pyspark_raftka_table": 4,
+    "pyspark_raftka_webhook": 4,
 }
 # Rooms of the broker, the lowest first. A room sees those below it, and itself; types count. docs/architecture.md says what each holds.
 ROOMS = (
@@ -62,7 +65,15 @@ ROOMS = (
     "node",
 )
 OPEN_FLOORS = {0, 4}  # the ground is one piece, and the edges may use each other
-COMPAT = ("zookeeper_bridge", "pyspark_raftka", "pyspark_raftka_delta", "compat")
+COMPAT = (
+    "zookeeper_bridge",
+    "pyspark_raftka",
+    "pyspark_raftka_delta",
+    "pyspark_raftka_iceberg",
+    "pyspark_raftka_table",
+    "pyspark_raftka_webhook",
+    "compat",
+)
 THE_DOOR = "raftka.runtime.real"  # the one package that touches the outside
 
 OUTSIDE = {"time", "random", "socket", "select", "selectors", "threading", "multiprocessing", "concurrent", "subprocess", "secrets", "asyncio"}

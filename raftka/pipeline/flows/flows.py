@@ -13,6 +13,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import StructType
 
+from raftka.pipeline.flows.sources import declare_source
 from raftka.pipeline.flows.streams import Declared, Output, StreamSpec, load
 from raftka.pipeline.records.arrow_types import ERROR
 from raftka.pipeline.records.decoding import TEXT, Decoder
@@ -45,6 +46,8 @@ def declare(path: str | Path = "streams.yml") -> Declared:
     ensure_topics(found)
     for stream in found.streams:
         _views(found, stream)
+    for source in found.sources:
+        declare_source(source)
     for output in found.outputs:
         _output(found, output)
     return found
@@ -105,7 +108,9 @@ def _views(found: Declared, stream: StreamSpec) -> None:
 
 
 def _output(found: Declared, output: Output) -> None:
-    if output.topic is not None:
+    if output.sink is not None:
+        dp.create_sink(output.name, output.sink.format, dict(output.sink.options))
+    elif output.topic is not None:
         dp.create_sink(output.name, "raftka", {**found.connection, "topic": output.topic, **output.options})
     else:
         dp.create_sink(output.name, "raftka_delta", {"path": str(output.path), **output.options})
@@ -115,6 +120,7 @@ def _output(found: Declared, output: Output) -> None:
 
 def _rows(output: Output) -> DataFrame:
     frame = SparkSession.active().readStream.table(str(output.source))
+    frame = frame.selectExpr(*output.columns) if output.columns else frame
     return frame if output.key is None else as_json(frame, output.key)
 
 

@@ -24,6 +24,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from raftka.json_values import Json, JsonObject
+from raftka.pipeline.connect import specs
+from raftka.pipeline.connect.specs import Sink, Source
 from raftka.pipeline.errors import OptionRefused, PipelineError
 from raftka.pipeline.records.fields import Field, fields
 from raftka.pipeline.records.registry_client import RegistryAccess
@@ -39,7 +41,7 @@ PAGE = ["positions", "alerts", "fences", "history"]
 HISTORY = ["from", "at", "key"]
 REGISTRY = ["url", "user", "password_from", "ca", "certificate", "key"]
 STREAM = ["topic", "format", "registry", "schemas", "fields", "watermark", "options"]
-OUTPUT = ["from", "topic", "delta", "key", "options", "partitions", "config"]
+OUTPUT = ["from", "topic", "delta", "key", "columns", "options", "partitions", "config"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,8 @@ class Output:
     options: Mapping[str, str]
     partitions: int = 0  # of a topic that has to be made; 0: as many as brokers give
     config: Mapping[str, str] = field(default_factory=dict)
+    sink: Sink | None = None  # neither a topic nor a lake
+    columns: tuple[str, ...] = ()  # SQL expressions of what goes there; empty: all columns of the view
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,7 @@ class Declared:
     outputs: tuple[Output, ...]
     page: Shown | None = None
     security: Path | None = None  # the file with the client properties of the cluster
+    sources: tuple[Source, ...] = ()  # streams that are read from elsewhere than topics
 
     @property
     def connection(self) -> dict[str, str]:
@@ -141,13 +146,15 @@ def declared(told: object, folder: Path, environment: Mapping[str, str] = os.env
     document = _mapping(told, "it")
     _refuse_unknown(document, DOCUMENT, "it")
     bootstrap = environment.get(BOOTSTRAP) or str(document.get("bootstrap", "localhost:9092"))
+    security = Path(named).absolute() if (named := environment.get(SECURITY)) else _security(document.get("security"), folder)
     registry = _registry(document["registry"], "registry", folder, environment, environment.get(REGISTRY_URL)) if "registry" in document else None
-    streams = [
-        _stream(name, _mapping(each, name), folder, registry, environment) for name, each in _mapping(document.get("streams", {}), "streams").items()
-    ]
-    outputs = [_output(name, _mapping(each, name), folder) for name, each in _mapping(document.get("outputs") or {}, "outputs").items()]
-    security = Path(given).absolute() if (given := environment.get(SECURITY)) else _security(document.get("security"), folder)
-    return Declared(bootstrap, tuple(streams), tuple(outputs), _page(document.get("page"), folder, outputs), security)
+    given = {_name(name): _mapping(each, name) for name, each in _mapping(document.get("streams", {}), "streams").items()}
+    elsewhere = {name: each for name, each in given.items() if specs.kind_of(each, specs.SOURCES) is not None}
+    streams = tuple(_stream(name, each, folder, registry, environment) for name, each in given.items() if name not in elsewhere)
+    sources = tuple(specs.source(name, each, folder) for name, each in elsewhere.items())
+    there = connection(bootstrap, security)
+    outputs = tuple(_output(name, _mapping(each, name), folder, there) for name, each in _mapping(document.get("outputs") or {}, "outputs").items())
+    return Declared(bootstrap, streams, outputs, _page(document.get("page"), folder, outputs), security, sources)
 
 
 def _refuse_unknown(told: Mapping[str, object], known: list[str], where: str) -> None:
@@ -171,7 +178,7 @@ def _name(name: str) -> str:
 def _stream(name: str, told: Mapping[str, object], folder: Path, registry: RegistryAccess | None, environment: Mapping[str, str]) -> StreamSpec:
     _refuse_unknown(told, STREAM, name)
     if "topic" not in told:
-        raise OptionRefused(f"{name} has no topic")
+        raise OptionRefused(f"{name} has no topic, and none of {', '.join(specs.SOURCES)}")
     given = told.get("format", "json")
     formats = tuple(given) if isinstance(given, list) else (given,)
     if not formats or not all(isinstance(each, str) and each in FORMATS for each in formats) or ("string" in formats and len(formats) > 1):
@@ -234,10 +241,13 @@ def _schemas(folder: Path) -> dict[int, Json]:
     return found
 
 
-def _output(name: str, told: Mapping[str, Json], folder: Path) -> Output:
+def _output(name: str, told: Mapping[str, Json], folder: Path, kafka: Mapping[str, str]) -> Output:
+    wanted = specs.columns(told.get("columns"), name)
+    if specs.kind_of(told, specs.SINKS) is not None:
+        return Output(_name(name), told.get("from"), None, None, None, {}, sink=specs.sink(name, told, folder, kafka), columns=wanted)
     _refuse_unknown(told, OUTPUT, name)
     if ("topic" in told) == ("delta" in told):
-        raise OptionRefused(f"{name}: where to? `topic: NAME` or `delta: PATH`")
+        raise OptionRefused(f"{name}: where to? `topic: NAME` or `delta: PATH`, or one of {', '.join(specs.SINKS)}")
     options = {key: str(value) for key, value in _mapping(told.get("options", {}), f"{name}.options").items()}
     config = {key: str(value) for key, value in _mapping(told.get("config", {}), f"{name}.config").items()}
     return Output(
@@ -249,6 +259,7 @@ def _output(name: str, told: Mapping[str, Json], folder: Path) -> Output:
         options,
         int(told.get("partitions", 0)),
         config,
+        columns=wanted,
     )
 
 

@@ -16,12 +16,14 @@ TIMEOUT_MS = 30_000
 def ensure_topics(found: Declared, patience_s: float = PATIENCE_MS / 1000) -> None:
     """Raises PipelineError."""
     wanted = {each.topic: each for each in found.outputs if each.topic is not None}
-    if not wanted:
+    letters = {each.sink.dead_letters for each in found.outputs if each.sink is not None and each.sink.dead_letters is not None} - wanted.keys()
+    if not wanted and not letters:
         return
     brokers = open_brokers(found.connection, "raftka-pipeline", patience_s)
     try:
-        for name in sorted(wanted.keys() - brokers.topics(list(wanted)).keys()):
-            create_topic(brokers, name, wanted[name].partitions or -1, wanted[name].config)
+        for name in sorted((wanted.keys() | letters) - brokers.topics([*wanted, *letters]).keys()):
+            output = wanted.get(name)
+            create_topic(brokers, name, (output.partitions if output else 0) or -1, output.config if output else {})
     finally:
         brokers.close()
 

@@ -1,0 +1,182 @@
+"""Write rows into a table, each batch once. Knows Arrow, and no Spark.
+
+Tasks put their rows into a table of ours beside the target, under a name of their own. The driver moves them into the target in one
+transaction, which also notes the batch's number under the query's name: a batch that is noted already is not moved again. Rows that tasks and
+drivers left there when they died are removed with the query's next batch.
+"""
+
+import json
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
+
+from raftka.json_values import Json
+from raftka.pipeline.connect.databases import Connection, column, connected, quoted
+from raftka.pipeline.connect.table_options import TableSink, check_columns
+from raftka.pipeline.connect.values import as_json
+from raftka.pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BATCHES = "raftka_batches"
+QUERY, TRY, TASK, ROW = (column(f"raftka_{name}") for name in ("query", "try", "task", "row"))
+INSERTED = 1000  # rows at once
+
+
+class Attempt(NamedTuple):
+    query: str
+    batch: int
+    task: int
+
+
+class Staged(NamedTuple):
+    """A task's result for the driver."""
+
+    attempt: Attempt
+    name: str  # the try that its rows are under
+    rows: int
+
+
+def _beside(sink: TableSink, name: str) -> str:
+    """A table of ours in the target's schema."""
+    schema, dot, _ = sink.name.rpartition(".")
+    return quoted(f"{schema}{dot}{name}")
+
+
+def stage_of(sink: TableSink, columns: Sequence[str]) -> str:
+    """Another one for other columns."""
+    return _beside(sink, f"raftka_stage_{crc32(json.dumps([sink.name, *columns]).encode()):08x}")
+
+
+def prepare(sink: TableSink, columns: tuple[str, ...]) -> None:
+    """Make our tables where they are not there. Raises PipelineError, also when the target has no such columns."""
+    check_columns(sink, columns)
+    stage, wanted = stage_of(sink, columns), ", ".join(column(each) for each in columns)
+    ours = f"CAST('' AS TEXT) AS {QUERY}, CAST('' AS TEXT) AS {TRY}, CAST(0 AS BIGINT) AS {TASK}, CAST(0 AS BIGINT) AS {ROW}"
+    with connected(sink.database) as connection:
+        if _is_there(connection, stage) and _is_there(connection, _beside(sink, BATCHES)):
+            return
+        with connection.transaction():
+            if not connection.is_sqlite:
+                connection.execute("SELECT pg_advisory_xact_lock(?)", [crc32(b"raftka tables")])  # two that make one table at once fail
+            connection.execute(
+                f"CREATE TABLE IF NOT EXISTS {_beside(sink, BATCHES)} "
+                "(query VARCHAR(200) NOT NULL, target VARCHAR(200) NOT NULL, batch BIGINT NOT NULL, PRIMARY KEY (query, target))"
+            )
+            connection.execute(f"CREATE TABLE IF NOT EXISTS {stage} AS SELECT {ours}, {wanted} FROM {quoted(sink.name)} WHERE 1 = 0")
+
+
+def _is_there(connection: Connection, table: str) -> bool:
+    if connection.is_sqlite:
+        return connection.one("SELECT 1 FROM sqlite_master WHERE name = ?", [table.strip('"')]) is not None
+    return connection.one("SELECT to_regclass(?)", [table]) is not None
+
+
+def write_task(sink: TableSink, columns: tuple[str, ...], batches: "Iterable[pa.RecordBatch]", attempt: Attempt) -> Staged:
+    """Raises PipelineError."""
+    name = f"{attempt.query}:{attempt.batch}:{attempt.task}:{secrets.token_hex(8)}"
+    places = ", ".join("?" for _ in range(len(columns) + 4))
+    statement = f"INSERT INTO {stage_of(sink, columns)} ({QUERY}, {TRY}, {TASK}, {ROW}, {', '.join(map(column, columns))}) VALUES ({places})"
+    rows, count = _rows(columns, batches, is_sqlite=sink.database.is_sqlite), 0
+    first = list(islice(rows, INSERTED))
+    if not first:
+        return Staged(attempt, name, 0)
+    with connected(sink.database) as connection:
+        while first:
+            found = [(attempt.query, name, attempt.task, count + at, *row) for at, row in enumerate(first)]
+            with connection.transaction():  # short ones: SQLite has one writer at a time
+                connection.insert(statement, found)
+            count += len(found)
+            first = list(islice(rows, INSERTED))
+    return Staged(attempt, name, count)
+
+
+def _rows(columns: Sequence[str], batches: "Iterable[pa.RecordBatch]", *, is_sqlite: bool) -> Iterator[list[Json]]:
+    for batch in batches:
+        for row in batch.to_pylist():
+            yield [cell(row[each], is_sqlite=is_sqlite) for each in columns]
+
+
+def cell(value: object, *, is_sqlite: bool) -> Json:
+    """As the driver takes it. Lists and groups become JSON; SQLite has times and decimals as text."""
+    if isinstance(value, Mapping | list):
+        return as_json(value).decode()
+    if is_sqlite and isinstance(value, date | datetime):
+        return value.isoformat()
+    if is_sqlite and isinstance(value, Decimal):
+        return str(value)
+    return value
+
+
+def commit(sink: TableSink, columns: tuple[str, ...], staged: Sequence[Staged]) -> None:
+    """Add the batch, or, when it is there already, nothing. Raises PipelineError."""
+    if not staged:
+        return
+    query, batch, _ = staged[0].attempt
+    stage, batches = stage_of(sink, columns), _beside(sink, BATCHES)
+    with connected(sink.database) as connection, connection.transaction():
+        seen = _seen(connection, batches, query, sink.name)
+        if seen > batch:
+            raise PipelineError(
+                f"the table {sink.name} has batch {seen} of this query, whose checkpoint is at batch {batch}: the checkpoint is older than "
+                "the table. Nothing was written. Next step: bring back the newest checkpoint, or begin a new one"
+            )
+        if seen < batch:
+            _move(connection, sink, columns, stage, [each for each in staged if each.rows])
+            connection.execute(f"UPDATE {batches} SET batch = ? WHERE query = ? AND target = ?", [batch, query, sink.name])
+        connection.execute(f"DELETE FROM {stage} WHERE {QUERY} = ?", [query])
+
+
+def _seen(connection: Connection, batches: str, query: str, target: str) -> int:
+    """The newest batch of the query in the target; -1: none. Others that write for this query wait until our transaction ends."""
+    connection.execute(f"INSERT INTO {batches} (query, target, batch) VALUES (?, ?, -1) ON CONFLICT (query, target) DO NOTHING", [query, target])
+    lock = "" if connection.is_sqlite else " FOR UPDATE"
+    return int(connection.one(f"SELECT batch FROM {batches} WHERE query = ? AND target = ?{lock}", [query, target]))
+
+
+def _move(connection: Connection, sink: TableSink, columns: Sequence[str], stage: str, staged: Sequence[Staged]) -> None:
+    if not staged:
+        return
+    tries = f"{TRY} IN ({', '.join('?' for _ in staged)})"
+    names, wanted = [each.name for each in staged], sum(each.rows for each in staged)
+    found = connection.one(f"SELECT count(*) FROM {stage} WHERE {tries}", names)
+    if found != wanted:
+        raise PipelineError(
+            f"{wanted:,} rows were written beside {sink.name}, and {found:,} are there: another driver has the same checkpoint, or somebody removed "
+            "them. Nothing of this batch counts. Next step: end the other one, then start the query again"
+        )
+    listed = ", ".join(map(column, columns))
+    if not sink.key:
+        connection.execute(f"INSERT INTO {quoted(sink.name)} ({listed}) SELECT {listed} FROM {stage} WHERE {tries} ORDER BY {TASK}, {ROW}", names)
+        return
+    key = ", ".join(map(column, sink.key))
+    first = "" if sink.order is None else f"{column(sink.order)} IS NULL, {column(sink.order)} DESC, "
+    numbered = f"row_number() OVER (PARTITION BY {key} ORDER BY {first}{TASK} DESC, {ROW} DESC)"
+    connection.execute(
+        f"INSERT INTO {quoted(sink.name)} AS target ({listed}) SELECT {listed} FROM (SELECT {listed}, {numbered} AS raftka_place FROM {stage} "
+        f"WHERE {tries}) AS newest WHERE raftka_place = 1 ON CONFLICT ({key}) {_update(sink, columns)}",
+        names,
+    )
+
+
+def _update(sink: TableSink, columns: Sequence[str]) -> str:
+    others = [column(each) for each in columns if each not in sink.key]
+    if not others:
+        return "DO NOTHING"
+    update = f"DO UPDATE SET {', '.join(f'{each} = excluded.{each}' for each in others)}"
+    if sink.order is None:
+        return update
+    order = column(sink.order)
+    return f"{update} WHERE target.{order} IS NULL OR excluded.{order} >= target.{order}"
+
+
+def abort(sink: TableSink, columns: tuple[str, ...], staged: Sequence[Staged]) -> None:
+    """Remove the rows of tasks that ended, when others did not."""
+    if names := [each.name for each in staged if each.rows]:
+        with connected(sink.database) as connection:
+            connection.execute(f"DELETE FROM {stage_of(sink, columns)} WHERE {TRY} IN ({', '.join('?' for _ in names)})", names)
