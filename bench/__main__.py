@@ -7,9 +7,11 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from subprocess import CalledProcessError
 from typing import Any
 
 from bench import (
+    against,
     bridge,
     compaction,
     decisions,
@@ -196,6 +198,10 @@ class Bench:
         yield "|---|---|---|"
         yield from pipeline.rows(self.runs)
         yield ""
+        yield "| values to columns, records/s of one core | column by column | one by one | ratio |"
+        yield "|---|---|---|---|"
+        yield from pipeline.json_rows(self.runs)
+        yield ""
         yield from spark_jobs.rows(self.runs, self.kafka)
 
     def registry(self) -> Iterator[str]:
@@ -309,8 +315,12 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=2.0, help="of each run (2)")
     parser.add_argument("--rounds", type=int, default=20, help="leaders hit in kill and stop (20)")
     parser.add_argument("--no-kafka", action="store_true", help="leave Apache Kafka out")
+    parser.add_argument("--against", metavar="COMMIT", help="run the groups in this tree and in that commit, in turns, without Apache Kafka: ratios")
+    parser.add_argument("--pairs", type=int, default=5, help="with --against: runs of each tree (5)")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if options.against:
+        return _against(options)
     bench = Bench(options)
     print(f"{machine()}; medians of {bench.runs} runs in turns{'' if bench.kafka else '; Apache Kafka left out'}\n", flush=True)
     try:
@@ -323,6 +333,26 @@ def main() -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+    return 0
+
+
+def _against(options: argparse.Namespace) -> int:
+    arguments = [
+        *(options.groups or GROUPS),
+        "--no-kafka",
+        "--runs",
+        str(options.runs),
+        "--seconds",
+        str(options.seconds),
+        "--rounds",
+        str(options.rounds),
+    ]
+    try:
+        for line in against.compare(options.against, arguments, options.pairs):
+            print(line, flush=True)
+    except (BenchFailed, CalledProcessError) as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
     return 0
 
 

@@ -2,14 +2,23 @@
 
 import json
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from raftka.testing import Cluster
 from tests.nearest import COSTS, FAR, ROOT, nearest
 
 NEAREST = pytest.StashKey[dict[str, int]]()
 _spent: defaultdict[str, float] = defaultdict(float)  # seconds by test file, where xdist's workers report to
+
+
+@pytest.fixture(scope="module")
+def raftka_cluster() -> Iterator[Cluster]:
+    """Of each module, and not of the whole run: simulations in the same process plant bugs in classes, and seed what Trio draws from."""
+    with Cluster() as cluster:
+        yield cluster
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -86,7 +86,8 @@ OPENS = ("raftka.client.connection", "raftka.chaos.live.clients.wire")
 # The registry knows the broker as a client, and its libraries come with an extra.
 REGISTRY = "raftka.registry"
 REGISTRY_SEES = ("raftka.client", "raftka.wire", "raftka.runtime", "raftka.security", "raftka.limits", "raftka.json_values", "raftka.properties_file")
-REGISTRY_LIBRARIES = ("jsonschema_rs", "google.protobuf", "grpc_tools", "h11", "avro")
+PIPELINE = "raftka.pipeline"  # its extra has the first of these, too
+REGISTRY_LIBRARIES = ("google.protobuf", "jsonschema_rs", "grpc_tools", "h11", "avro")
 FORMATS = "raftka.registry.formats"
 ENGINE = "pysyncobj"
 ENGINE_USERS = ("raftka.metadata.quorum.pysyncobj_core",)
@@ -142,6 +143,8 @@ def check_room(module: str, target: str) -> str | None:
 
 
 def check_registry(module: str, target: str) -> str | None:
+    if within(module, PIPELINE) and within(target, REGISTRY_LIBRARIES[0]):
+        return None
     if any(within(target, library) for library in REGISTRY_LIBRARIES):
         return None if within(module, REGISTRY) else f"imports {target}: it comes with raftka[registry], and only raftka/registry/ imports it"
     if within(module, FORMATS) and within(target, "raftka") and not any(within(target, each) for each in (FORMATS, "raftka.json_values")):

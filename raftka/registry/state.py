@@ -169,16 +169,16 @@ class State:
         return [self._subjects[by][number] for by, number in sorted(self._referrers.get((subject, version), ()))]
 
     def resolved(self, references: Sequence[SchemaReference]) -> Iterator[tuple[str, Body]]:
-        """Name and body of each, those before it that it needs itself. Raises RegistryError for one that is not there."""
-        seen: set[SchemaReference] = set()
+        """Name and body of each, those before it that it needs itself; a name once. Raises RegistryError for one that is not there."""
+        seen: set[str] = set()
         waiting = [(each, False) for each in reversed(references)]
         while waiting:
             reference, ready = waiting.pop()
             body = self.version(reference.subject, reference.version, deleted=True).body
             if ready:
                 yield reference.name, body
-            elif reference not in seen:
-                seen.add(reference)
+            elif reference.name not in seen:
+                seen.add(reference.name)
                 waiting.append((reference, True))
                 waiting.extend((each, False) for each in reversed(body.references))
 

@@ -76,6 +76,11 @@ def kafkajs(toolchains: Toolchains) -> Program:
     return or_skip(toolchains.kafkajs)
 
 
+@pytest.fixture(scope="session")
+def kafkajs_registry(toolchains: Toolchains) -> Program:
+    return or_skip(toolchains.kafkajs_registry)
+
+
 @pytest.fixture(scope="module")
 def kdc() -> Iterator[Kdc]:
     or_skip(kerberos_there)

@@ -152,7 +152,7 @@ class Clients:
         if client == "kcat":
             options = {**secured.librdkafka(), **({"message.timeout.ms": f"{patience_s}000"} if verb == "produce" else {})}
             given = [part for name, value in options.items() for part in ("-X", f"{name}={value}")]
-            doing = ["-P", "-K:"] if verb == "produce" else ["-C", "-o", "beginning", "-q", "-u", "-f", "%k:%s\n"]
+            doing = ["-P", "-K:"] if verb == "produce" else ["-C", "-E", "-o", "beginning", "-q", "-u", "-f", "%k:%s\n"]
             return [*program.command, *given, "-t", topic, *doing], program.env
         return [*program.command, *arguments, "1"], secured.program(program)
 

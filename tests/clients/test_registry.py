@@ -1,5 +1,6 @@
-"""The schema registry as confluent-kafka's own clients and serializers use it."""
+"""The schema registry as other people's clients and serializers use it: confluent-kafka, franz-go, KafkaJS."""
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -14,8 +15,10 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
 
 from raftka.registry.server import RegistryServer
+from tests.clients.toolchains import Program
+from tests.clients.workload import run
 
-TRUCK = '{"type":"record","name":"Truck","fields":[{"name":"number","type":"int"},{"name":"at","type":"string","default":""}]}'
+TRUCK = '{"type":"record","name":"Truck","namespace":"fleet","fields":[{"name":"number","type":"int"},{"name":"at","type":"string","default":""}]}'
 JSON_TRUCK = (
     '{"$schema":"http://json-schema.org/draft-07/schema#","title":"Truck","type":"object",'
     '"properties":{"number":{"type":"integer"}},"required":["number"],"additionalProperties":false}'
@@ -96,7 +99,7 @@ def test_all_that_the_client_can_ask(client: SchemaRegistryClient) -> None:
 
 def test_references(client: SchemaRegistryClient) -> None:
     client.register_schema("truck", Schema(TRUCK, "AVRO"))
-    fleet = Schema('{"type":"array","items":"Truck"}', "AVRO", [SchemaReference("Truck", "truck", 1)])
+    fleet = Schema('{"type":"array","items":"fleet.Truck"}', "AVRO", [SchemaReference("fleet.Truck", "truck", 1)])
 
     data = AvroSerializer(client, fleet)([{"number": 1, "at": ""}], VALUE)
 
@@ -124,3 +127,20 @@ def test_a_new_version_is_read_by_readers_of_the_old_one(client: SchemaRegistryC
     read = AvroDeserializer(client, newer)
 
     assert [read(old, VALUE), read(new, VALUE)] == [{"number": 1, "at": "", "load": 0.0}, {"number": 2, "at": "", "load": 1.5}]
+
+
+def test_franz_go(franz_go: Program, raftka_registry: RegistryServer) -> None:
+    assert run([*franz_go.command, "registry", raftka_registry.url, "trucks-value", TRUCK], franz_go.env).split() == [
+        "7",
+        "x",
+        "1",
+        "1",
+        "false",
+        "[1]",
+    ]
+
+
+def test_kafkajs(kafkajs_registry: Program, raftka_registry: RegistryServer) -> None:
+    found = json.loads(run([*kafkajs_registry.command, raftka_registry.url, "trucks-value", TRUCK], kafkajs_registry.env))
+
+    assert found == {"id": 1, "latest": 1, "found": {"number": 7, "at": "x"}, "header": "0000000001"}

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import json
 import os
+import shutil
 import ssl
 import subprocess
 import sys
@@ -259,3 +260,26 @@ def test_nodes_take_new_certificates_under_load(by_certificate: Cluster, restart
     by_certificate.wait_for(taken, 40)
     assert failed == []
     assert values(secured, topic) == [b"%d" % each for each in range(sent)]
+
+
+def test_a_client_that_asks_for_new_keys_in_its_session_is_refused(by_certificate: Cluster) -> None:
+    """TLS 1.2's renegotiation, as `openssl s_client` asks for it."""
+    program = shutil.which("openssl")
+    if program is None:
+        pytest.skip("there is no openssl")
+    files, server = by_certificate.client_files(), by_certificate.bootstrap_servers.split(",")[0]
+    own = ["-CAfile", str(files.authority), "-cert", str(files.certificate), "-key", str(files.key)]
+    command = [program, "s_client", "-connect", server, "-tls1_2", *own]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as client:
+        assert client.stdin is not None
+        assert client.stdout is not None
+        while "Verify return code: 0 (ok)" not in (line := client.stdout.readline()):
+            assert line, "the session did not begin"
+        client.stdin.write("R\n")
+        client.stdin.flush()
+
+        told = client.stdout.read()
+
+    assert "RENEGOTIATING" in told
+    assert "no renegotiation" in told
+    assert client.returncode == 1

@@ -21,6 +21,7 @@ from bench.systems import KAFKA_JARS, fetch_jars
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "raftka-clients"
 HERE = Path(__file__).parent
 KAFKAJS = "2.2.4"
+KAFKAJS_REGISTRY = "4.1.0"
 CURATOR = "5.7.1"
 ZOOKEEPER_NODE = "1.1.3"
 KAFKA = "4.3.1"  # of kafka_apps/pom.xml
@@ -141,6 +142,12 @@ class Toolchains:
         node = _program("node")
         modules = self._kept(f"kafkajs-{KAFKAJS}", lambda folder: _npm_install(folder, f"kafkajs@{KAFKAJS}")) / "node_modules"
         return Program([node, str(HERE / "kafkajs.cjs")], {**os.environ, "NODE_PATH": str(modules), "KAFKAJS_NO_PARTITIONER_WARNING": "1"})
+
+    def kafkajs_registry(self) -> Program:
+        """KafkaJS's client of a schema registry."""
+        node, package = _program("node"), f"@kafkajs/confluent-schema-registry@{KAFKAJS_REGISTRY}"
+        modules = self._kept(f"kafkajs-registry-{KAFKAJS_REGISTRY}", lambda folder: _npm_install(folder, package)) / "node_modules"
+        return Program([node, str(HERE / "registry.cjs")], {**os.environ, "NODE_PATH": str(modules)})
 
     def _debians_confluent_kafka(self) -> Program:
         root = self._kept("debian-confluent-kafka", lambda folder: _debian(folder, "python3-confluent-kafka", "librdkafka1"))

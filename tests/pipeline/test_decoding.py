@@ -1,7 +1,8 @@
 """Values to columns: what fits, what changed and still fits, and why the rest does not. No Spark."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from io import BytesIO
 from typing import Any
 
@@ -143,6 +144,41 @@ def test_groups_and_lists() -> None:
     assert error(b'{"stops": [], "at": {}}', **declared) == "there is no at.x"
 
 
+@pytest.mark.parametrize(
+    ("value", "kind", "found"),
+    [
+        (b'"12.3"', "decimal(9,2)", Decimal("12.30")),
+        (b"12", "decimal(9,2)", Decimal("12.00")),
+        (b"0.1", "decimal(9,2)", Decimal("0.10")),
+        (b"1e-2", "decimal(9,2)", Decimal("0.01")),
+        (b'"-0.10"', "decimal(9,1)", Decimal("-0.1")),
+        (b'"2026-02-28"', "date", date(2026, 2, 28)),
+        (b'{"a": 1, "a": 2}', {"*": "int"}, {"a": 2}),
+    ],
+)
+def test_decimals_dates_and_maps(value: bytes, kind: Any, found: Any) -> None:
+    assert decoder({"x": kind}).row(b'{"x": ' + value + b"}") == ({"x": found}, None)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "said"),
+    [
+        (b'"0.123"', "decimal(9,2)", "x is '0.123' where a decimal(9,2) is to be"),
+        (b"12345678", "decimal(9,2)", "x is 12345678 where a decimal(9,2) is to be"),
+        (b"0.1", "decimal(16,2)", "x is 0.1 where a decimal(16,2) is to be"),
+        (b'" 1"', "decimal(9,2)", "x is ' 1' where a decimal(9,2) is to be"),
+        (b"true", "decimal(9,2)", "x is True where a decimal(9,2) is to be"),
+        (b'"2026-02-30"', "date", "x is '2026-02-30' where a date is to be"),
+        (b"5", "date", "x is 5 where a date is to be"),
+        (b"[]", {"*": "int"}, "x is [] where a map is to be"),
+        (b'{"a": "b"}', {"*": "int"}, "x['a'] is 'b' where a int is to be"),
+        (b'{"\\ud800": 1}', {"*": "int"}, r"x has the name '\ud800' where a string is to be"),
+    ],
+)
+def test_what_is_no_decimal_date_or_map_says_why(value: bytes, kind: Any, said: str) -> None:
+    assert error(b'{"x": ' + value + b"}", x=kind) == said
+
+
 def test_avro_is_read_as_it_was_written_and_judged_like_json() -> None:
     older = {**WRITTEN, "fields": WRITTEN["fields"][:2]}
     changed = {**WRITTEN, "fields": [{"name": "truck", "type": "string"}, WRITTEN["fields"][1]]}
@@ -195,6 +231,11 @@ def test_text() -> None:
         ({"a": ["int", "int"]}, "fields.a is"),
         ({"a": {"b": 1}}, "fields.a.b is 1"),
         ({"_a": "int"}, "names with _ before them"),
+        ({"*": "int"}, "a record is no map; one of its fields may be"),
+        ({"a": {"*": "int", "b": "int"}}, "fields.a is a map, whose one name is"),
+        ({"a": "decimal(39,2)"}, "of 1 to 38 digits"),
+        ({"a": "decimal(2,3)"}, "no more of them behind the point"),
+        ({"a": "decimal"}, "fields.a is 'decimal': one of boolean"),
     ],
 )
 def test_wrong_declarations_are_reported(declared: Any, said: str) -> None:
@@ -207,4 +248,14 @@ def test_types_as_spark_writes_them_down() -> None:
         "long",
         {"type": "array", "elementType": "integer", "containsNull": True},
         {"type": "struct", "fields": [{"name": "d", "type": "timestamp", "nullable": True, "metadata": {}}]},
+    ]
+    assert [each["type"] for each in spark_json(fields({"a": "decimal( 9 , 2 )?", "b": "date", "c": {"*": ["int"]}}, "f"))["fields"]] == [
+        "decimal(9,2)",
+        "date",
+        {
+            "type": "map",
+            "keyType": "string",
+            "valueType": {"type": "array", "elementType": "integer", "containsNull": True},
+            "valueContainsNull": True,
+        },
     ]

@@ -192,6 +192,35 @@ def test_small_files_are_compacted_every_so_many_batches(query: Query) -> None:
     assert again.ids() == list(range(20))
 
 
+def test_compaction_sorts_the_partitions_with_new_files(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int64()), ("x", pa.int64()), ("y", pa.int64()), ("day", pa.string())])
+    query = Query(tmp_path / "lake", schema, partition_by=("day",))
+    query.lake = replace(query.lake, compact_every=2, z_order_by=("x", "y"))
+    rows: list[dict[str, Any]] = [
+        {"id": at, "x": at * 7 % 16, "y": at * 5 % 16, "day": day} for at, day in enumerate(["a", "b", "a", "b", "a", None, "a", None])
+    ]
+    for batch in range(3):
+        query.both(batch, [{**row, "id": row["id"] + 10 * batch} for row in rows if batch < 2 or row["day"] == "b"])
+    table = DeltaTable(str(query.folder))
+    told = [entry["operation"] for entry in table.history()]
+    files = {each["partition.day"]: each["num_records"] for each in pa.table(table.get_add_actions(flatten=True)).to_pylist()}
+
+    assert told.count("OPTIMIZE") == 3  # of the partitions a, b and null, before the last batch
+    assert query.ids() == sorted([row["id"] + 10 * batch for row in rows for batch in range(3) if batch < 2 or row["day"] == "b"])
+    assert files["a"] == 8
+    query.both(3, [{"id": 100, "x": 1, "y": 1, "day": "b"}])
+    query.both(4, [{"id": 101, "x": 1, "y": 1, "day": "b"}])
+    assert [entry["operation"] for entry in DeltaTable(str(query.folder)).history()].count("OPTIMIZE") == 4  # of b alone
+
+
+@pytest.mark.parametrize("column", ["nothing", "day"])
+def test_columns_that_are_not_in_the_files_sort_nothing(tmp_path: Path, column: str) -> None:
+    lake = Lake(str(tmp_path / "lake"), partition_by=("day",), z_order_by=(column,))
+
+    with pytest.raises(OptionRefused, match=f"zOrderBy names {column}"):
+        prepare(lake, pa.schema([("id", pa.int64()), ("day", pa.string())]))
+
+
 def test_a_compaction_that_fails_harms_no_batch(query: Query, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     query.lake = replace(query.lake, compact_every=1)
     query.both(0, named(0))

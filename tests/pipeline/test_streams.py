@@ -11,6 +11,7 @@ yaml = pytest.importorskip("yaml", reason="needs raftka[pipeline]")
 from raftka.pipeline.errors import OptionRefused, PipelineError
 from raftka.pipeline.flows.streams import Declared, declared, load
 from raftka.pipeline.project import PROJECTS
+from raftka.pipeline.records.registry_client import RegistryAccess
 from raftka.pipeline.topics.brokers import Brokers
 from raftka.pipeline.topics.creation import ensure_topics
 from raftka.pipeline.topics.options import addresses
@@ -64,6 +65,35 @@ def test_schemas_by_number(tmp_path: Path) -> None:
         told({"format": "avro", "schemas": "s"}, tmp_path)
 
 
+def test_a_registry_for_all_streams_or_for_one() -> None:
+    streams = {"a": STREAM, "b": {**STREAM, "format": "avro", "registry": "https://b:1/"}, "c": {"topic": "c", "format": "string"}}
+    found = declared({"registry": "http://x:1, http://y:2", "streams": streams}, Path("/p"), {})
+
+    assert [each.registry and each.registry.urls for each in found.streams] == [("http://x:1", "http://y:2"), ("https://b:1",), None]
+    assert found.stream("b").schemas == {}
+    assert declared({"registry": "http://x:1", "streams": streams}, Path("/p"), {"RAFTKA_REGISTRY_URL": "http://z"}).streams[0].registry == (
+        RegistryAccess(("http://z",))
+    )
+
+
+def test_a_folder_of_one_stream_goes_before_the_registry_of_all(tmp_path: Path) -> None:
+    (tmp_path / "7.avsc").write_text('"string"')
+    stream = told({"format": "avro", "schemas": "."}, tmp_path, registry="http://x:1").stream("trucks")
+
+    assert (stream.registry, stream.schemas) == (None, {7: "string"})
+
+
+def test_the_registrys_password_is_in_the_environment() -> None:
+    registry = {"url": "https://x", "user": "me", "password_from": "SECRET", "ca": "ca.pem", "certificate": "c.pem", "key": "/k.pem"}
+    found = declared({"registry": registry, "streams": {"a": STREAM}}, Path("/p"), {"SECRET": "s"}).streams[0].registry
+    plain = {"registry": "http://x", "streams": {"a": STREAM}}
+
+    assert found == RegistryAccess(("https://x",), "me", "s", "/p/ca.pem", "/p/c.pem", "/k.pem")
+    assert declared(plain, Path("/p"), {"RAFTKA_REGISTRY_USER": "u", "RAFTKA_REGISTRY_PASSWORD": "p"}).streams[0].registry == (
+        RegistryAccess(("http://x",), "u", "p")
+    )
+
+
 @pytest.mark.parametrize(
     ("document", "said"),
     [
@@ -78,6 +108,14 @@ def test_schemas_by_number(tmp_path: Path) -> None:
         ({"streams": {"a": {**STREAM, "watermak": "1 s"}}}, "a has watermak, which means nothing: is it watermark"),
         ({"streams": {"a": {**STREAM, "watermark": 10}}}, r"a\.watermark is 10"),
         ({"streams": {"a": {**STREAM, "format": "avro", "schemas": "nowhere"}}}, "there is no schema in"),
+        ({"streams": {"a": {**STREAM, "format": "protobuf"}}}, "a: Protobuf needs a registry"),
+        ({"streams": {"a": {**STREAM, "format": [["json"]]}}}, r"a\.format"),
+        ({"streams": {"a": {**STREAM, "registry": "http://x", "schemas": "s"}}}, "a: its schemas are in a registry or in a folder"),
+        ({"streams": {"a": {**STREAM, "registry": {"url": "http://x", "password": "s"}}}}, r"a\.registry has password, which means nothing"),
+        ({"registry": "x:8081"}, "'x:8081' is no URL of a registry"),
+        ({"registry": {"user": "me"}}, "registry has no url"),
+        ({"registry": {"url": "http://x", "user": "me"}}, "the user me, whose password is to be in the environment, in RAFTKA_REGISTRY_PASSWORD"),
+        ({"registry": {"url": "http://x", "key": "k"}}, "registry has a key, and no certificate"),
         ({"outputs": {"o": {"from": "a"}}}, "o: where to"),
         ({"outputs": {"o": {"topic": "a", "delta": "b"}}}, "o: where to"),
         ({"page": {"alerts": "a"}}, "page has no positions"),

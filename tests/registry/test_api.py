@@ -229,6 +229,17 @@ def test_references_are_named_and_keep_what_they_name(rest: Rest) -> None:
     assert rest.delete("/subjects/engine") == [1]
 
 
+def test_a_schema_that_two_references_need_is_there_once(rest: Rest) -> None:
+    rest.register("bolt", record("Bolt", size="int"))
+    bolt = {"name": "Bolt", "subject": "bolt", "version": 1}
+    for name in ("Engine", "Wheel"):
+        rest.register(name, record(name, bolt="Bolt"), references=[bolt])
+    both = [{"name": name, "subject": name, "version": 1} for name in ("Engine", "Wheel")]
+
+    assert rest.register("car", record("Car", engine="Engine", wheel="Wheel"), references=both) == 4
+    assert rest.register("car", record("Car", engine="Engine", wheel="Wheel"), references=both) == 4
+
+
 def test_a_reference_to_nothing_is_refused(rest: Rest) -> None:
     reference = {"name": "Engine", "subject": "engine", "version": 1}
 

@@ -100,3 +100,41 @@ def test_any_descriptor_is_refused_or_taken(changes: list[tuple[int, int]]) -> N
         return
     assert protobuf.parse(protobuf.serialized(parsed), []).canonical == parsed.canonical
     assert protobuf.problems(parsed, parsed) == []
+
+
+def nested_descriptor(levels: int) -> str:
+    file = FileDescriptorProto(syntax="proto3")
+    message = file.message_type.add(name="M")
+    for _ in range(levels):
+        message = message.nested_type.add(name="M")
+    return base64.b64encode(file.SerializeToString()).decode()
+
+
+DEEPEST = {
+    "arrays": (avro, '{"type":"array","items":' * 198 + '{"type":"int"}' + "}" * 198),
+    "records": (avro, "".join(f'{{"type":"record","name":"R{n}","fields":[{{"name":"f","type":' for n in range(65)) + '"int"' + "}]}" * 65),
+    "negations": (json_schema, '{"not":' * 199 + "{}" + "}" * 199),
+    "values": (json_schema, '{"const":' + "[" * 198 + "]" * 198 + "}"),
+    "messages": (protobuf, nested_descriptor(29)),
+}
+
+
+@pytest.mark.parametrize("name", DEEPEST)
+def test_the_deepest_schemas_are_taken_from_a_deep_stack(name: str) -> None:
+    format_, text = DEEPEST[name]
+
+    def at_depth(frames: int) -> None:
+        if frames:
+            at_depth(frames - 1)
+            return
+        schema = format_.parse(text, [])
+        assert format_.problems(schema, schema) == []
+        assert format_.parse(schema.normalized, []).canonical
+
+    at_depth(200)
+
+
+def test_descriptors_deeper_than_protoc_reads_are_refused() -> None:
+    for levels in (40, 90, 200):
+        with pytest.raises(InvalidSchema):
+            protobuf.parse(nested_descriptor(levels), [])

@@ -4,10 +4,12 @@ import json
 from typing import Any
 
 import jsonschema_rs
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from raftka.registry.formats import json_schema
+from raftka.registry.formats.json_schema_parts import rules
 from raftka.registry.formats.schema import InvalidSchema
 
 INT, NUMBERS, STRING, NULL = ({"type": each} for each in ("integer", "number", "string", "null"))
@@ -120,3 +122,29 @@ def test_what_has_no_problems_takes_all_that_was_valid(data: Any) -> None:
 def test_a_schema_takes_what_it_takes(schema: Any) -> None:
     assert problems(schema, schema) == []
     assert problems(json.loads(parse(schema).normalized), schema) == []
+
+
+OPTIONS = st.lists(
+    st.one_of(
+        LEAVES,
+        st.builds(
+            lambda kind, value, required: {"type": "object", "properties": {"a": {"const": kind}, "b": value}, "required": required},
+            st.integers(0, 2),
+            LEAVES,
+            st.lists(NAMES, unique=True, max_size=2),
+        ),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(["anyOf", "oneOf"]), OPTIONS, OPTIONS, st.booleans())
+def test_options_that_are_left_out_at_a_glance_would_not_fit(keyword: str, reader: list, writer: list, more: bool) -> None:
+    schemas = {keyword: [*reader, *(writer if more else [])]}, {keyword: writer}
+    found = problems(*schemas)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rules, "_hopeless", lambda one, other: False)
+        assert (problems(*schemas) == []) == (found == [])

@@ -15,7 +15,8 @@ from pyspark.sql.types import StructType
 
 from raftka.pipeline.flows.sources import declare_source
 from raftka.pipeline.flows.streams import Declared, Output, StreamSpec, load
-from raftka.pipeline.records.decoding import ERROR, TEXT, Decoder
+from raftka.pipeline.records.arrow_types import ERROR
+from raftka.pipeline.records.decoding import TEXT, Decoder
 from raftka.pipeline.records.fields import spark_json
 from raftka.pipeline.topics.creation import ensure_topics
 
@@ -61,7 +62,7 @@ def raw(found: Declared, stream: StreamSpec, bounded: Mapping[str, str] | None =
 
 def parsed(found: Declared, stream: StreamSpec, bounded: Mapping[str, str] | None = None) -> DataFrame:
     """`_decoded` beside the record's own columns: its fields, or why there are none."""
-    decoder = Decoder(stream.formats, stream.fields, stream.schemas)
+    decoder = Decoder(stream.formats, stream.fields, stream.schemas, stream.registry)
     wanted = StructType.fromJson(spark_json(stream.fields or TEXT)).add(ERROR, "string")
 
     def decode(values: pa.Array) -> pa.Array:

@@ -5,7 +5,7 @@ streams:
   trucks:                                  # the views trucks, trucks_raw and trucks_bad
     topic: trucks_gps
     format: [json, avro]
-    schemas: schemas                       # schemas/7.avsc is Avro's number 7
+    registry: http://localhost:8081        # or schemas: schemas, where schemas/7.avsc is Avro's number 7
     fields: {truck: int, latitude: double, speed: "double?"}
     watermark: 10 seconds                  # behind the record's timestamp
 outputs:
@@ -27,13 +27,16 @@ from raftka.pipeline.connect import specs
 from raftka.pipeline.connect.specs import Sink, Source
 from raftka.pipeline.errors import OptionRefused, PipelineError
 from raftka.pipeline.records.fields import Field, fields
+from raftka.pipeline.records.registry_client import RegistryAccess
 
 BOOTSTRAP = "RAFTKA_BOOTSTRAP_SERVER"
-FORMATS = ("json", "avro", "string")
+REGISTRY_URL, REGISTRY_USER, REGISTRY_PASSWORD = "RAFTKA_REGISTRY_URL", "RAFTKA_REGISTRY_USER", "RAFTKA_REGISTRY_PASSWORD"
+FORMATS = ("json", "avro", "protobuf", "string")
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-DOCUMENT = ["bootstrap", "streams", "outputs", "page"]
+DOCUMENT = ["bootstrap", "registry", "streams", "outputs", "page"]
 PAGE = ["positions", "alerts", "fences"]
-STREAM = ["topic", "format", "schemas", "fields", "watermark", "options"]
+REGISTRY = ["url", "user", "password_from", "ca", "certificate", "key"]
+STREAM = ["topic", "format", "registry", "schemas", "fields", "watermark", "options"]
 OUTPUT = ["from", "topic", "delta", "key", "columns", "options", "partitions", "config"]
 
 
@@ -46,6 +49,7 @@ class StreamSpec:
     schemas: Mapping[int, Json]
     watermark: tuple[str, str] | None  # column, delay
     options: Mapping[str, str]
+    registry: RegistryAccess | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +109,10 @@ def declared(told: object, folder: Path, environment: Mapping[str, str] = os.env
     document = _mapping(told, "it")
     _refuse_unknown(document, DOCUMENT, "it")
     bootstrap = environment.get(BOOTSTRAP) or str(document.get("bootstrap", "localhost:9092"))
+    registry = _registry(document["registry"], "registry", folder, environment, environment.get(REGISTRY_URL)) if "registry" in document else None
     given = {_name(name): _mapping(each, name) for name, each in _mapping(document.get("streams", {}), "streams").items()}
     elsewhere = {name: each for name, each in given.items() if specs.kind_of(each, specs.SOURCES) is not None}
-    streams = [_stream(name, each, folder) for name, each in given.items() if name not in elsewhere]
+    streams = [_stream(name, each, folder, registry, environment) for name, each in given.items() if name not in elsewhere]
     sources = [specs.source(name, each, folder) for name, each in elsewhere.items()]
     outputs = [_output(name, _mapping(each, name), folder, bootstrap) for name, each in _mapping(document.get("outputs") or {}, "outputs").items()]
     return Declared(bootstrap, tuple(streams), tuple(outputs), _page(document.get("page"), folder), tuple(sources))
@@ -131,20 +136,46 @@ def _name(name: str) -> str:
     return name
 
 
-def _stream(name: str, told: Mapping[str, object], folder: Path) -> StreamSpec:
+def _stream(name: str, told: Mapping[str, object], folder: Path, registry: RegistryAccess | None, environment: Mapping[str, str]) -> StreamSpec:
     _refuse_unknown(told, STREAM, name)
     if "topic" not in told:
         raise OptionRefused(f"{name} has no topic, and none of {', '.join(specs.SOURCES)}")
     given = told.get("format", "json")
     formats = tuple(given) if isinstance(given, list) else (given,)
-    if not set(formats) <= set(FORMATS) or not formats or ("string" in formats and len(formats) > 1):
-        raise OptionRefused(f"{name}.format is {given!r}: one of {', '.join(FORMATS)}, or [json, avro]")
+    if not formats or not all(isinstance(each, str) and each in FORMATS for each in formats) or ("string" in formats and len(formats) > 1):
+        raise OptionRefused(f"{name}.format is {given!r}: one of {', '.join(FORMATS)}, or several such as [json, avro]")
     if ("fields" in told) == ("string" in formats):
         raise OptionRefused(f"{name}: {'a string has one column, value' if 'fields' in told else 'which fields do its records have?'}")
     wanted = fields(told["fields"], f"{name}.fields") if "fields" in told else ()
-    schemas = _schemas(folder / str(told.get("schemas", "schemas"))) if "avro" in formats else {}
+    if "registry" in told and "schemas" in told:
+        raise OptionRefused(f"{name}: its schemas are in a registry or in a folder, not in both")
+    if "registry" in told:
+        registry = _registry(told["registry"], f"{name}.registry", folder, environment)
+    elif "schemas" in told:
+        registry = None
+    if "protobuf" in formats and registry is None:
+        raise OptionRefused(f"{name}: Protobuf needs a registry, such as `registry: http://localhost:8081`")
+    schemas = _schemas(folder / str(told.get("schemas", "schemas"))) if "avro" in formats and registry is None else {}
     options = {"startingOffsets": "earliest"} | {key: str(value) for key, value in _mapping(told.get("options", {}), f"{name}.options").items()}
-    return StreamSpec(_name(name), str(told["topic"]), formats, wanted, schemas, _watermark(told.get("watermark"), name), options)
+    watermark = _watermark(told.get("watermark"), name)
+    return StreamSpec(_name(name), str(told["topic"]), formats, wanted, schemas, watermark, options, None if formats == ("string",) else registry)
+
+
+def _registry(told: object, where: str, folder: Path, environment: Mapping[str, str], url: str | None = None) -> RegistryAccess:
+    """A URL, several with commas between them, or a mapping. The password is in the environment. `url` goes before what is told."""
+    given = {"url": told} if isinstance(told, str) else _mapping(told, where)
+    _refuse_unknown(given, REGISTRY, where)
+    urls = tuple(each.strip().rstrip("/") for each in (url or str(given.get("url") or "")).split(",") if each.strip())
+    if not urls:
+        raise OptionRefused(f"{where} has no url")
+    user = given.get("user") or environment.get(REGISTRY_USER) or None
+    secret = str(given.get("password_from") or REGISTRY_PASSWORD)
+    if user is not None and secret not in environment:
+        raise OptionRefused(f"{where} has the user {user}, whose password is to be in the environment, in {secret}")
+    files = {name: str(folder / str(given[name])) for name in ("ca", "certificate", "key") if name in given}
+    if "key" in files and "certificate" not in files:
+        raise OptionRefused(f"{where} has a key, and no certificate")
+    return RegistryAccess(urls, None if user is None else str(user), environment.get(secret, "") if user is not None else "", **files)
 
 
 def _watermark(told: object, name: str) -> tuple[str, str] | None:

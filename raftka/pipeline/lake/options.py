@@ -10,7 +10,7 @@ from raftka.pipeline.lake.where import Condition, conditions
 from raftka.pipeline.topics.options import refuse_unknown
 
 READ = ["path", "versionAsOf", "columns", "where"]
-WRITTEN = ["path", "partitionBy", "compactEvery", "checkpointLocation", "queryName", "txnAppId", "txnVersion"]
+WRITTEN = ["path", "partitionBy", "compactEvery", "zOrderBy", "checkpointLocation", "queryName", "txnAppId", "txnVersion"]
 COMPACT_EVERY = 100  # batches
 
 
@@ -24,6 +24,7 @@ class Lake:
     where: tuple[Condition, ...] = ()  # of the rows to read: all hold
     compact_every: int = COMPACT_EVERY  # batches of a query; 0: never
     transaction: tuple[str, int] | None = None  # of a batch query: name and number, as Delta has them
+    z_order_by: tuple[str, ...] = ()  # columns by which compaction sorts rows into files
 
 
 def lake_options(given: Mapping[str, str], *, known: Sequence[str], streaming: bool = False) -> Lake:
@@ -47,6 +48,7 @@ def lake_options(given: Mapping[str, str], *, known: Sequence[str], streaming: b
         conditions(options["where"]) if "where" in options else (),
         COMPACT_EVERY if every is None else every,
         transaction,
+        _names(options, "zOrderBy"),
     )
 
 

@@ -81,6 +81,10 @@ def _check_partitioning(lake: Lake, schema: "pa.Schema") -> None:
             raise OptionRefused(
                 f"partitionBy names {name}, of type {_named(fields[name].type)}; it is to be one of {', '.join(PARTITION_TYPES)}: cast it"
             )
+    for name in lake.z_order_by:
+        if name not in fields or name in lake.partition_by:
+            where = "partitionBy has it already" if name in fields else f"there are {', '.join(fields)}"
+            raise OptionRefused(f"zOrderBy names {name}, which is no column of the files: {where}")
     if len(lake.partition_by) == len(fields):
         raise OptionRefused("partitionBy names all columns: one at least must be in the files")
 

@@ -3,6 +3,7 @@
 import json
 import logging
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -73,7 +74,28 @@ def _remove_half_entries(lake: Lake, version: int) -> None:
 def compact(lake: Lake, table: "DeltaTable") -> None:
     """Make large files of small ones, and remove what was replaced so a week ago. It is no part of a batch: what fails is tried at the next time."""
     try:
-        table.optimize.compact(target_size=TARGET_BYTES, max_concurrent_tasks=1)
+        if lake.z_order_by:
+            _sort(lake, table)
+        else:
+            table.optimize.compact(target_size=TARGET_BYTES, max_concurrent_tasks=1)
         table.vacuum(dry_run=False)  # only files that the log has removed: it knows no others
     except Exception as error:
         log.warning("the lake %s could not be compacted: %s", lake.url, error)
+
+
+def _sort(lake: Lake, table: "DeltaTable") -> None:
+    """Sort the rows of each partition that has new files along a Z-curve of the columns: then the bounds of a file are narrow in all of them.
+
+    A partition is new where it has more than one file below half of the target: what was sorted before is large, but for the last file.
+    """
+    import pyarrow as pa
+
+    own = [f"partition.{name}" for name in table.metadata().partition_columns]
+    small: Counter[tuple[str | None, ...]] = Counter()
+    for each in pa.table(table.get_add_actions(flatten=True)).to_pylist():
+        if each["size_bytes"] < TARGET_BYTES // 2:
+            small[tuple(each[name] for name in own)] += 1
+    for values, files in small.items():
+        if files > 1:
+            filters = [(name.removeprefix("partition."), "=", "" if value is None else value) for name, value in zip(own, values, strict=True)]
+            table.optimize.z_order(lake.z_order_by, partition_filters=filters or None, target_size=TARGET_BYTES, max_concurrent_tasks=1)

@@ -1,37 +1,23 @@
 """Values of records to columns: JSON, Avro behind the number of its schema, text. What does not fit has an error instead. Knows Arrow, no Spark.
 
-An Avro record of Kafka begins with a zero byte and four bytes of a schema's number. There is no registry here: the schema with the number 7 is
-the file 7.avsc of a folder. It is read as it was written, then judged by the declared fields, like JSON: so both change by the same rules.
+A record of Avro or Protobuf begins with a zero byte and four bytes of a schema's number (`framed.py`); the schema is in a registry, or the file
+7.avsc of a folder. It is read as it was written, then judged by the declared fields, like JSON: so all change by the same rules.
 """
 
 from collections.abc import Mapping, Sequence
-from io import BytesIO
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from raftka.json_values import Json, JsonObject
-from raftka.pipeline.records.fields import Field, Group, Kind, Many, Misfit, fitting, parsed_json
+from raftka.pipeline.errors import PipelineError
+from raftka.pipeline.records.arrow_types import arrow_type, struct_array
+from raftka.pipeline.records.fast_json import FastJson, FastRows
+from raftka.pipeline.records.fields import Field, Group, Misfit, fitting, parsed_json
+from raftka.pipeline.records.framed import HEADER, AvroFolder, FromRegistry
+from raftka.pipeline.records.registry_client import RegistryAccess
 
-FORMATS = ("json", "avro", "string")
-AVRO_HEADER = 5
-ERROR = "_error"
 TEXT = (Field("value", "string", nullable=True),)  # all there is of the format string
-ARROW = {
-    "boolean": pa.bool_(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "timestamp": pa.timestamp("us", "UTC"),
-}
-
-
-def arrow_type(kind: Kind) -> pa.DataType:
-    if isinstance(kind, Group):
-        return pa.struct([pa.field(each.name, arrow_type(each.kind)) for each in kind.fields])
-    return pa.list_(arrow_type(kind.of)) if isinstance(kind, Many) else ARROW[kind]
 
 
 def storable(text: str) -> str:
@@ -40,32 +26,70 @@ def storable(text: str) -> str:
 
 
 class Decoder:
-    """Goes to the workers, pickled; `schemas` are Avro's, by number."""
+    """Goes to the workers, pickled; `schemas` are Avro's, by number, where there is no `registry`."""
 
-    def __init__(self, formats: Sequence[str], wanted: tuple[Field, ...], schemas: Mapping[int, object] | None = None) -> None:
+    def __init__(
+        self,
+        formats: Sequence[str],
+        wanted: tuple[Field, ...],
+        schemas: Mapping[int, object] | None = None,
+        registry: RegistryAccess | None = None,
+    ) -> None:
         self._formats, self._wanted, self._schemas = tuple(formats), TEXT if "string" in formats else wanted, dict(schemas or {})
         self._group = Group(self._wanted)
-        self._parsed: dict[int, Json] = {}
+        self._registry = registry
+        self._framed: AvroFolder | FromRegistry | None = None
+        self._fast: FastRows | None = None
 
     def __getstate__(self) -> JsonObject:
-        return {**self.__dict__, "_parsed": {}}
+        return {**self.__dict__, "_framed": None, "_fast": None}
 
-    def columns(self, values: pa.Array) -> pa.RecordBatch:
+    def columns(self, values: pa.Array) -> pa.StructArray:
         """Turn an array of bytes into an array of structs: the declared fields, and the error of each row without them. No row stops the others."""
+        if "string" in self._formats:
+            return self.one_by_one(values)
+        if "json" not in self._formats:
+            return self._framed_columns(values)
+        fast = FastJson.for_fields(self._wanted)
+        if fast is None:
+            return self.one_by_one(values)
+        mixed = len(self._formats) > 1
+        slow = self._framed_columns if mixed else self.one_by_one
+        return fast.columns(self._bare(values), lambda places: slow(values.take(places)))
+
+    def _framed_columns(self, values: pa.Array) -> pa.StructArray:
+        if self._fast is None:
+            self._fast = FastRows.of(self._wanted, self._framed_value)
+        if self._fast is None:
+            return self.one_by_one(values)
+        return self._fast.columns(values, lambda places: self.one_by_one(values.take(places)))
+
+    def _bare(self, values: pa.Array) -> pa.Array:
+        """JSON without the number of its schema, where that says nothing."""
+        if self._registry is None or self._formats != ("json",):
+            return values
+        framed = pc.fill_null(pc.and_(pc.starts_with(values, b"\0"), pc.greater_equal(pc.binary_length(values), HEADER)), False)
+        bare = [value[HEADER:] for value in values.filter(framed).to_pylist()]  # pyarrow 26's binary_slice fails on short values
+        return pc.replace_with_mask(values, framed, pa.array(bare, values.type)) if bare else values
+
+    def one_by_one(self, values: pa.Array) -> pa.StructArray:
+        """The same, each row judged in Python. What it says of a row stands; the fast way says the same or nothing."""
         rows, errors = self._rows(values.to_pylist())
         try:
             arrays = [self._column(rows, each) for each in self._wanted]
         except Exception:  # Arrow does not say which row it refuses
             self._set_aside(rows, errors)
             arrays = [self._column(rows, each) for each in self._wanted]
-        return pa.StructArray.from_arrays([*arrays, pa.array(errors, pa.string())], names=[*(each.name for each in self._wanted), ERROR])
+        return struct_array(self._wanted, arrays, pa.array(errors, pa.string()))
 
     def row(self, value: bytes | None) -> tuple[JsonObject | None, str | None]:
-        """The fields, or the error that makes this record a dead letter."""
+        """The fields, or the error that makes this record a dead letter. Raises RegistryAway."""
         try:
             return self._row(value), None
         except Misfit as misfit:
             return None, storable(str(misfit))
+        except PipelineError:  # the registry is away: no fault of this record
+            raise
         except Exception as error:  # a kind of wrong value that nobody has thought of: the record is a dead letter, the flow goes on
             return None, storable(f"the decoder failed: {type(error).__name__} {error}")
 
@@ -96,8 +120,17 @@ class Decoder:
             return {"value": self._text(value)}
         if value is None:
             raise Misfit("it has no value")
-        is_avro = "json" not in self._formats or ("avro" in self._formats and value[:1] == b"\0")  # no JSON begins with it
-        return fitting(self._avro(value) if is_avro else parsed_json(value), self._group, "")  # type: ignore[no-any-return]
+        framed = "json" not in self._formats or (value[:1] == b"\0" and self._may_be_framed)  # no JSON begins with it
+        return fitting(self._framed_value(value) if framed else parsed_json(value), self._group, "")  # type: ignore[no-any-return]
+
+    @property
+    def _may_be_framed(self) -> bool:
+        return self._registry is not None or "avro" in self._formats
+
+    def _framed_value(self, value: bytes) -> Json:
+        if self._framed is None:
+            self._framed = AvroFolder(self._schemas) if self._registry is None else FromRegistry.of(self._registry, self._formats)
+        return self._framed.value(value)
 
     @staticmethod
     def _text(value: bytes | None) -> str | None:
@@ -105,31 +138,3 @@ class Decoder:
             return None if value is None else value.decode()
         except UnicodeDecodeError as error:
             raise Misfit(f"no UTF-8: {error.reason} at byte {error.start}") from None
-
-    def _avro(self, value: bytes) -> Json:
-        from fastavro import schemaless_reader
-
-        if len(value) < AVRO_HEADER or value[0] != 0:
-            raise Misfit("no Avro: it does not begin with a zero byte and the number of a schema")
-        number = int.from_bytes(value[1:AVRO_HEADER], "big")
-        schema = self._schema(number)
-        stream = BytesIO(value[AVRO_HEADER:])
-        try:
-            found = schemaless_reader(stream, schema, None)
-        except Exception as error:  # whatever it raises on bytes that are none of its own: one record must not stop all
-            raise Misfit(f"no Avro of schema {number}: {type(error).__name__} {error}".rstrip()) from None
-        if left := len(value) - AVRO_HEADER - stream.tell():
-            raise Misfit(f"no Avro of schema {number}: {left} bytes are left behind it")
-        return found
-
-    def _schema(self, number: int) -> Json:
-        if number not in self._schemas:
-            known = ", ".join(map(str, sorted(self._schemas))) or "none"
-            raise Misfit(
-                f"Avro schema {number} is not known (known: {known}): put it beside them as {number}.avsc, start the pipeline again, send this again"
-            )
-        if number not in self._parsed:
-            from fastavro import parse_schema
-
-            self._parsed[number] = parse_schema(self._schemas[number])
-        return self._parsed[number]

@@ -27,14 +27,15 @@ class AvroSchema:
     root: Type
     value: Json
 
-    @property
-    def text(self) -> str:
-        return self.canonical
-
     @cached_property
-    def canonical(self) -> str:
+    def text(self) -> str:
         """The client's text without white space; {"type": "string"} is "string"."""
         return json_text.write(self.value)
+
+    @property
+    def canonical(self) -> str:
+        """As Java's Avro writes a schema, which has no order of attributes, and knows no difference between "a.R" and a namespace."""
+        return self.normalized
 
     @cached_property
     def normalized(self) -> str:

@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
-from raftka.registry.formats.schema import MAX_PROBLEMS
+from raftka.registry.formats.schema import MAX_PROBLEMS, MAX_SAID
 
 MAX_STEPS = 300_000  # pairs, and needs of pairs: three seconds, 300 MB
+MAX_AGAIN = 10 * MAX_STEPS  # options that are looked at again because one of them turned wrong: half a second
 MAX_PATH = 1_000  # characters of a path that are told, its end
 
 T = TypeVar("T")
@@ -45,6 +46,7 @@ class Need(Generic[T]):
 class Expanded(Generic[T]):
     faults: list[Fault] = field(default_factory=list)
     needs: list[Need[T]] = field(default_factory=list)
+    cost: int = 0  # steps beside the needs: what was looked at, by sixteens
 
 
 Expand = Callable[[T, T], Expanded[T]]
@@ -58,9 +60,9 @@ def compare(reader: T, writer: T, expand: Expand[T]) -> list[str]:
     """A sentence for each problem, at most MAX_PROBLEMS; none if the pair is right. Parts are told apart by identity, and must stay alive."""
     try:
         comparison = _Comparison(reader, writer, expand)
+        comparison.spread()
     except TooComplex:
         return ["TOO_COMPLEX at /: the schemas have too many combinations of parts to compare"]
-    comparison.spread()
     return comparison.tell()
 
 
@@ -81,10 +83,10 @@ class _Comparison(Generic[T]):
             pair = waiting.popleft()
             key = _key(pair)
             expanded = self.expanded[key] = expand(*pair)
+            steps += 1 + expanded.cost + sum(1 + len(need.options) for need in expanded.needs)
+            if steps > MAX_STEPS:
+                raise TooComplex
             for need in expanded.needs:
-                steps += 1 + len(need.options)
-                if steps > MAX_STEPS:
-                    raise TooComplex
                 for option in need.options:
                     other = _key(option)
                     self.needed_by.setdefault(other, []).append((key, need))
@@ -102,8 +104,12 @@ class _Comparison(Generic[T]):
         ]
         self.wrong.update(turning)
         doubtful: dict[int, tuple[Key, Need[T]]] = {}
+        steps = 0
         while turning or doubtful:
             if not turning:
+                steps += sum(len(need.options) for _, need in doubtful.values())
+                if steps > MAX_AGAIN:
+                    raise TooComplex
                 for parent, need in doubtful.values():
                     if parent not in self.wrong and not self.met(need):
                         self.wrong.add(parent)
@@ -158,4 +164,5 @@ def _sentence(fault: Fault, path: _Path | None) -> str:
         length += len(path.step) + 1
         path = path.above
     whole = "/" + "/".join(reversed(steps))
-    return f"{fault.kind} at {whole if len(whole) <= MAX_PATH else '...' + whole[-MAX_PATH:]}: {fault.said}"
+    said = fault.said if len(fault.said) <= MAX_SAID else fault.said[:MAX_SAID] + "..."
+    return f"{fault.kind} at {whole if len(whole) <= MAX_PATH else '...' + whole[-MAX_PATH:]}: {said}"

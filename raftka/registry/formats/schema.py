@@ -6,10 +6,14 @@ from typing import NamedTuple, Protocol
 MAX_BYTES = 1 << 20  # of a schema and all that it refers to
 MAX_DEPTH = 200  # of objects and lists in a JSON text: parsers recurse, and take three calls a level at most
 MAX_PROBLEMS = 100  # that are told of one pair of schemas
+MAX_SAID = 1_000  # characters of a message: names may be as long as a schema
 
 
 class InvalidSchema(Exception):
     """The text is no schema of its type, or names something that is not there: the message says which, in words for the one who sent it."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(said if len(said) <= MAX_SAID else said[:MAX_SAID] + "...")
 
 
 class Reference(NamedTuple):
@@ -20,15 +24,15 @@ class Reference(NamedTuple):
 
 
 class Parsed(Protocol):
-    """A schema of one type. Two texts with the same `canonical` are one schema: only white space and the like differ."""
+    """A schema of one type, which has three forms."""
 
     @property
     def text(self) -> str:
-        """The text as it is stored and given out. Avro, JSON Schema: `canonical`. Protobuf: what the client sent, or the .proto of its base64."""
+        """The text as it is stored and given out: JSON without white space; .proto texts as the client sent them, or written from its base64."""
 
     @property
     def canonical(self) -> str:
-        """The form to compare and to hash: two schemas of a subject (with the same references) are one if these are equal."""
+        """The form to compare and to hash, not to give out: two schemas of a subject (with the same references) are one if these are equal."""
 
     @property
     def normalized(self) -> str:

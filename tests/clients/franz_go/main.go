@@ -34,6 +34,8 @@ func main() {
 		follow(client(seeds, kgo.ConsumerGroup("g-"+topic), kgo.ConsumeTopics(topic), start))
 	case "administer":
 		administer(client(seeds), topic)
+	case "registry":
+		registry(os.Args[2], os.Args[3], os.Args[4])
 	case "transform":
 		records, err := strconv.ParseInt(os.Args[3], 10, 64)
 		check(err)

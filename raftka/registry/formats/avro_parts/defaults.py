@@ -32,7 +32,7 @@ SIMPLE: dict[str, Callable[[Type, Json], bool]] = {
     "string": lambda _, value: isinstance(value, str),
     "bytes": lambda _, value: _is_bytes(value),
     "fixed": lambda type_, value: _is_bytes(value) and len(value) == type_.size,
-    "enum": lambda type_, value: value in type_.symbols,
+    "enum": lambda type_, value: isinstance(value, str) and value in type_.symbol_set,
 }
 
 

@@ -39,14 +39,14 @@ def expand(reader: Type, writer: Type) -> Expanded[Type]:
         return Expanded([Fault("TYPE_MISMATCH", f"the reader has {describe(reader)}, the writer {describe(writer)}")])
     if reader.items is not None and writer.items is not None:
         return Expanded(needs=[Need("items" if reader.kind == "array" else "values", [(reader.items, writer.items)])])
-    expanded: Expanded[Type] = Expanded()
+    expanded: Expanded[Type] = Expanded(cost=(len(reader.fields) + len(writer.symbols)) // 16)
     if reader.kind in NAMED and not _names_match(reader, writer):
         said = f"the reader's {reader.kind} is {reader.name}, the writer's is {writer.name}, which is no alias of the former"
         expanded.faults.append(Fault("NAME_MISMATCH", said, "name"))
     if reader.kind == "fixed" and reader.size != writer.size:
         said = f"the reader's {reader.name} has {reader.size} bytes, the writer's has {writer.size}"
         expanded.faults.append(Fault("FIXED_SIZE_MISMATCH", said, "size"))
-    if reader.kind == "enum" and reader.default_symbol is None and (missing := set(writer.symbols) - set(reader.symbols)):
+    if reader.kind == "enum" and reader.default_symbol is None and (missing := writer.symbol_set - reader.symbol_set):
         told = ", ".join(sorted(missing)[:TOLD_SYMBOLS]) + (", ..." if len(missing) > TOLD_SYMBOLS else "")
         said = f"the reader's {reader.name} lacks symbols of the writer and has no default: {told}"
         expanded.faults.append(Fault("MISSING_ENUM_SYMBOLS", said, "symbols"))

@@ -28,6 +28,10 @@ class Type:
         return self.name.rpartition(".")[2]
 
     @cached_property
+    def symbol_set(self) -> frozenset[str]:
+        return frozenset(self.symbols)
+
+    @cached_property
     def fields_by_name(self) -> dict[str, "Field"]:
         return {each.name: each for each in self.fields}
 

@@ -12,6 +12,7 @@ from raftka.registry.formats.json_schema_parts.patterns import matches
 from raftka.registry.formats.pairs import TooComplex
 
 MAX_STEPS = 500_000  # schemas that are followed, names and patterns that are looked at: two seconds
+FOLLOWED = 4  # steps for a schema: it takes a kilobyte or two
 TYPES = frozenset(("array", "boolean", "null", "number", "object", "string"))
 TYPED = frozenset(
     (
@@ -94,6 +95,22 @@ class Typed(Part):
         return found if certain else [*found, self.others if doubtful else self.surely_others]
 
     @cached_property
+    def demanded(self) -> frozenset[str]:
+        """What the writer must require as well."""
+        return self.required - self.defaults
+
+    @cached_property
+    def marks(self) -> dict[str, frozenset[str]]:
+        """Properties of which a list gives the values: they tell the options of a choice apart."""
+        found = {}
+        for name, raw in (self.raw.get("properties") or {}).items():
+            if isinstance(raw, dict) and raw.keys().isdisjoint(("$ref", "allOf", "anyOf", "oneOf")) and ("enum" in raw) != ("const" in raw):
+                values = raw["enum"] if "enum" in raw else [raw["const"]] if is_known("const", self.document.draft) else None
+                if values is not None:
+                    found[name] = frozenset(_equality(each) for each in values)
+        return found
+
+    @cached_property
     def prefix(self) -> list["Node"]:
         """Of a tuple's places."""
         places = self.raw.get("prefixItems", self.raw.get("items"))
@@ -117,6 +134,7 @@ class Typed(Part):
 class Values(Part):
     """enum and const: values by a text that is the same for equal ones."""
 
+    nodes: "Nodes"
     values: dict[str, Json]
 
 
@@ -161,6 +179,16 @@ class Node:
     @property
     def is_any(self) -> bool:
         return not self.is_never and all(isinstance(each, Typed) and each.is_any for each in self.parts)
+
+    @cached_property
+    def choices(self) -> list[Choice]:
+        return [each for each in self.parts if isinstance(each, Choice)]
+
+    @cached_property
+    def only(self) -> Typed | None:
+        """Its one Typed part, if there is one."""
+        found = [each for each in self.parts if isinstance(each, Typed)]
+        return found[0] if len(found) == 1 else None
 
     @property
     def has_default(self) -> bool:
@@ -215,7 +243,7 @@ class Nodes:
                 node.never = True
             if not isinstance(value, dict) or id(value) in seen:
                 continue
-            self.spend(1)
+            self.spend(FOLLOWED)
             seen.add(id(value))
             if document is METASCHEMAS[document.draft]:
                 found.append(Metaschema(document.draft))
@@ -235,7 +263,7 @@ class Nodes:
             yield _typed(self, document, typed | {key: value[key] for key in (CONNECT_TYPE,) if key in value})
         for values in ([value["const"]] if "const" in value and is_known("const", document.draft) else None, value.get("enum")):
             if isinstance(values, list):
-                yield Values({_equality(each): each for each in values})
+                yield Values(self, {_equality(each): each for each in values})
         for keyword in ("anyOf", "oneOf"):
             if keyword in value:
                 yield Choice(keyword, [self.node(each, document) for each in value[keyword]])
@@ -255,7 +283,8 @@ class Nodes:
         for values in (each.values for each in found if isinstance(each, Values)):
             types &= {_type(value) for value in values.values()}
         required = frozenset(name for each in typed for name in each.raw.get("required") or ())
-        defaults = frozenset(name for name in required for each in typed if name in each.properties and each.properties[name].has_default)
+        self.spend(len(typed) * (1 + len(required) // 16))
+        defaults = frozenset(name for each in typed for name in required & each.properties.keys() if each.properties[name].has_default)
         for each in typed:
             each.types, each.integer, each.required, each.defaults = types, integer, required, defaults
             each.alone = len(found) == 1

@@ -12,6 +12,7 @@ SIZE = 1 << 18  # bytes of a compiled expression
 LINEAR = jsonschema_rs.RegexOptions(size_limit=SIZE, dfa_size_limit=SIZE)
 BACKTRACKING = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000, size_limit=SIZE, dfa_size_limit=SIZE)
 KEPT = 1024  # compiled expressions
+LONG = 5_000  # characters; a longer one is not compiled, as that may take seconds: it counts as one that cannot be matched here
 SHOWN = 80  # characters in a message
 
 
@@ -22,7 +23,7 @@ class _Matcher(NamedTuple):
 
 def check_pattern(pattern: str) -> None:
     """Raise InvalidSchema for a text that is an expression in no dialect that is known here."""
-    if _matcher(pattern) is not None:
+    if len(pattern) > LONG or _matcher(pattern) is not None:
         return
     try:
         re.compile(pattern)  # never matched with: it may take for ever
@@ -32,7 +33,7 @@ def check_pattern(pattern: str) -> None:
 
 def matches(pattern: str, name: str) -> bool | None:
     """Whether an expression matches a part of a name; None if that cannot be told, within bounds or at all."""
-    matcher = _matcher(pattern)
+    matcher = _matcher(pattern) if len(pattern) <= LONG else None
     if matcher is None:
         return None
     if matcher.validator.is_valid(name):

@@ -4,7 +4,7 @@ A node is a conjunction of parts: types with what is said of values of each (`ty
 conditions. A reader's node takes a writer's if each part of the reader follows from one part of the writer; `docs/registry.md` has the table.
 """
 
-from raftka.registry.formats.json_schema_parts.nodes import Choice, Condition, Metaschema, Node, Not, Part, Typed, Values
+from raftka.registry.formats.json_schema_parts.nodes import CONNECT_TYPE, Choice, Condition, Metaschema, Node, Not, Part, Typed, Values
 from raftka.registry.formats.json_schema_parts.typed import expand_typed
 from raftka.registry.formats.pairs import Expanded, Fault, Need
 
@@ -13,11 +13,10 @@ TOLD_VALUES = 10
 
 
 def expand(reader: Schema, writer: Schema) -> Expanded[Schema]:
+    """Pairs are of two nodes, a part and a node, or two parts."""
     if isinstance(writer, Node):
         return _expand_nodes(reader, writer)
-    if isinstance(reader, Node):
-        return Expanded(needs=[Need("", [(part, writer)]) for part in reader.parts])
-    if isinstance(writer, Choice):
+    if isinstance(writer, Choice) and isinstance(reader, Part):
         return _expand_choice(reader, writer)
     if isinstance(reader, Typed) and isinstance(writer, Typed):
         return expand_typed(reader, writer)
@@ -37,6 +36,7 @@ def _expand_nodes(reader: Schema, writer: Node) -> Expanded[Schema]:
     if isinstance(reader, Node):
         if reader.is_never:
             return Expanded([Fault("TYPE_CHANGED", "the reader takes no value, the writer does")])
+        writer.nodes.spend(len(reader.parts) * len(writer.parts) // 4)
         return Expanded(needs=[_follows(part, writer) for part in reader.parts if not (isinstance(part, Typed) and part.says_nothing)])
     return Expanded(needs=[_follows(reader, writer)])
 
@@ -49,7 +49,7 @@ def _follows(part: Part, writer: Node) -> Need[Schema]:
         alike, choices = choices, alike
     options: list[tuple[Schema, Schema]] = [(part, each) for each in (*alike, *choices)]
     if isinstance(part, Choice):
-        options += [(each, writer) for each in part.options]
+        options += [(each, writer) for each in part.options if not _hopeless(each, writer)]
         said = f"the reader's {part.keyword} has nothing that takes all that the writer takes"
         return Need("", options, None if len(options) == 1 else Fault("COMBINED_TYPE_SUBSCHEMAS_CHANGED", said, part.keyword))
     if isinstance(part, Values) and not alike:
@@ -63,6 +63,23 @@ def _follows(part: Part, writer: Node) -> Need[Schema]:
     return Need("", options)
 
 
+def _hopeless(reader: Node, writer: Node) -> bool:
+    """Whether a reader's option surely does not take what a writer does, at a glance: of hundreds of options each pair would be compared."""
+    one, other = reader.only, writer.only
+    if one is None or other is None or writer.never or not one.raw or CONNECT_TYPE in one.raw:
+        return False
+    if writer.choices:  # then one of them must be enough, if nothing else is said
+        alone = other.is_any and not one.is_any
+        return alone and all(any(_hopeless(reader, option) for option in choice.options if not option.choices) for choice in writer.choices)
+    if not other.types <= one.types:
+        return True
+    if "object" not in other.types:
+        return False
+    if not one.demanded <= other.required:
+        return True
+    return any(name in other.marks and not other.marks[name] <= values for name, values in one.marks.items())
+
+
 def _expand_choice(reader: Part, writer: Choice) -> Expanded[Schema]:
     """Each of the writer's options must be taken, by an option of the reader's choice if it is one."""
     expanded: Expanded[Schema] = Expanded()
@@ -73,10 +90,10 @@ def _expand_choice(reader: Part, writer: Choice) -> Expanded[Schema]:
         said = "the reader has oneOf where the writer has anyOf: more than one of it may be valid at once"
         expanded.faults.append(Fault("COMBINED_TYPE_CHANGED", said))
     for index, option in enumerate(writer.options):
-        option.nodes.spend(len(reader.options))
+        option.nodes.spend(2 * len(reader.options))
         said = f"the reader's {reader.keyword} has nothing that takes what this option of the writer's {writer.keyword} takes"
         fault = Fault("SUM_TYPE_NARROWED" if len(reader.options) < len(writer.options) else "COMBINED_TYPE_SUBSCHEMAS_CHANGED", said)
-        expanded.needs.append(Need(f"{writer.keyword}/{index}", [(each, option) for each in reader.options], fault))
+        expanded.needs.append(Need(f"{writer.keyword}/{index}", [(each, option) for each in reader.options if not _hopeless(each, option)], fault))
     return expanded
 
 
@@ -89,6 +106,7 @@ def _expand_condition(reader: Condition, writer: Condition) -> Expanded[Schema]:
 
 
 def _compare_values(reader: Values, writer: Values) -> list[Fault]:
+    writer.nodes.spend(1 + len(writer.values) // 16)
     missing = [each for each in writer.values if each not in reader.values]
     if not missing:
         return []

@@ -7,11 +7,13 @@ from raftka.registry.formats.json_schema_parts.nodes import CONNECT_TYPE, Node, 
 from raftka.registry.formats.pairs import Expanded, Fault, Need
 
 Found = Expanded[Node | Part]
+DEPENDENCIES = ("dependencies", "dependentRequired", "dependentSchemas")
 
 
 def expand_typed(reader: Typed, writer: Typed) -> Found:
     """Only types that both have are looked at: what is said of others holds for no value."""
-    found: Found = Expanded()
+    dependencies = sum(len(each.raw.get(key) or ()) for each in (reader, writer) for key in DEPENDENCIES)
+    found: Found = Expanded(cost=(len(reader.required) + len(writer.patterns) + dependencies) // 16)
     _types(found, reader, writer)
     both = reader.types & writer.types
     if "string" in both:
@@ -196,7 +198,7 @@ def _names(found: Found, reader: Typed, writer: Typed) -> None:
 
 
 def _dependencies(found: Found, reader: Typed, writer: Typed) -> None:
-    for key in ("dependencies", "dependentRequired", "dependentSchemas"):
+    for key in DEPENDENCIES:
         given = {**(writer.raw.get("dependencies") or {}), **(writer.raw.get(key) or {})}
         for name, asked in (reader.raw.get(key) or {}).items():
             path, other = f"{key}/{name}", given.get(name)

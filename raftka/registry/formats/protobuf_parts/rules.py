@@ -26,7 +26,7 @@ from raftka.registry.formats.protobuf_parts.types import REQUIRED, Field, Messag
 
 
 def expand(reader: Message, writer: Message) -> Expanded[Message]:
-    expanded: Expanded[Message] = Expanded()
+    expanded: Expanded[Message] = Expanded(cost=(len(reader.fields) + len(writer.fields)) // 16)
     if not writer.name and reader.package != writer.package:
         said = f"the reader's package is {reader.package or 'none'}, the writer's {writer.package or 'none'}"
         expanded.faults.append(Fault("PACKAGE_CHANGED", said))

@@ -1,0 +1,192 @@
+"""How workers ask a registry: what is kept, what is asked for again, and what is nobody's dead letter. No Spark."""
+
+import json
+import pickle
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from raftka.pipeline.errors import OptionRefused
+from raftka.pipeline.records.registry_client import (
+    GRACE_S,
+    PAUSES_S,
+    UNKNOWN_S,
+    Http,
+    Reference,
+    RegistryAccess,
+    RegistryAway,
+    RegistryClient,
+    Schema,
+    UnknownSchema,
+)
+
+URL = "http://registry:8081"
+NOT_FOUND = (404, {"error_code": 40403, "message": "Schema not found"})
+
+
+class Registry:
+    """Answers by path; an answer may be an error to raise. Time passes when somebody waits."""
+
+    def __init__(self, answers: dict[str, Any], urls: tuple[str, ...] = (URL,)) -> None:
+        self.answers, self.asked, self.pauses, self.now = answers, list[str](), list[float](), 100.0
+        self.client = RegistryClient(RegistryAccess(urls), self._get, lambda: self.now, self._pause)
+
+    def _get(self, url: str, path: str) -> tuple[int, bytes]:
+        self.asked.append(path if url == URL else f"{url}{path}")
+        found = self.answers.get(self.asked[-1], NOT_FOUND)
+        if isinstance(found, list):
+            found = found.pop(0) if len(found) > 1 else found[0]
+        if isinstance(found, Exception):
+            raise found
+        status, body = found
+        return status, body if isinstance(body, bytes) else json.dumps(body).encode()
+
+    def _pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.now += seconds
+
+
+def test_a_schema_is_asked_for_once() -> None:
+    references = [{"name": "a.B", "subject": "b", "version": 3}]
+    registry = Registry({"/schemas/ids/7": (200, {"schema": '"string"'}), "/schemas/ids/8": (200, {"schema": "x", "schemaType": "PROTOBUF"})})
+    registry.answers["/subjects/a%2Fb/versions/3?deleted=true"] = (200, {"schema": "{}", "references": references})
+
+    assert [registry.client.schema(7), registry.client.schema(7)] == [Schema("AVRO", '"string"')] * 2
+    assert registry.client.schema(8).type == "PROTOBUF"
+    assert registry.client.version("a/b", 3) == Schema("AVRO", "{}", (Reference("a.B", "b", 3),))
+    assert registry.asked == ["/schemas/ids/7", "/schemas/ids/8", "/subjects/a%2Fb/versions/3?deleted=true"]
+
+
+def test_a_descriptor_is_another_answer_than_the_text() -> None:
+    registry = Registry({"/schemas/ids/7": (200, {"schema": "text"}), "/schemas/ids/7?format=serialized": (200, {"schema": "base64"})})
+
+    assert [registry.client.schema(7).text, registry.client.schema(7, serialized=True).text] == ["text", "base64"]
+
+
+def test_an_unknown_number_is_asked_for_again_later() -> None:
+    registry = Registry({})
+
+    for _ in range(3):
+        with pytest.raises(UnknownSchema):
+            registry.client.schema(7)
+    assert registry.asked == ["/schemas/ids/7"] * 2  # the second time after the moment that an instance may be behind
+    assert registry.pauses == [GRACE_S]
+
+    registry.answers["/schemas/ids/7"] = (200, {"schema": "new"})
+    registry.now += UNKNOWN_S
+    assert registry.client.schema(7).text == "new"
+
+
+def test_many_unknown_numbers_wait_for_one_moment_in_all() -> None:
+    registry = Registry({})
+
+    for number in range(1000):
+        with pytest.raises(UnknownSchema):
+            registry.client.schema(number)
+    assert registry.pauses == [GRACE_S]
+
+
+def test_a_schema_that_comes_a_moment_late_is_found() -> None:
+    registry = Registry({"/schemas/ids/7": [NOT_FOUND, (200, {"schema": "late"})]})
+
+    assert registry.client.schema(7).text == "late"
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [OSError("refused"), TimeoutError("no answer"), (500, {"error_code": 50001}), (503, b"<html>"), (200, b"<html>"), (404, b"<html>"), (200, {})],
+)
+def test_a_registry_that_is_away_fails_the_batch_after_some_tries(failure: Any) -> None:
+    registry = Registry({"/schemas/ids/7": failure})
+
+    with pytest.raises(RegistryAway, match="no registry answers"):
+        registry.client.schema(7)
+    assert registry.pauses == list(PAUSES_S)
+    registry.answers["/schemas/ids/7"] = (200, {"schema": "back"})
+    assert registry.client.schema(7).text == "back"
+
+
+def test_a_refused_login_fails_the_batch_at_once() -> None:
+    registry = Registry({"/schemas/ids/7": (401, {"error_code": 40101, "message": "Unauthorized"})})
+
+    with pytest.raises(RegistryAway, match="does not let us in"):
+        registry.client.schema(7)
+    assert registry.pauses == []
+
+
+def test_the_second_registry_answers_for_the_first() -> None:
+    registry = Registry({"/schemas/ids/7": OSError("away"), "http://b/schemas/ids/7": (200, {"schema": "of b"})}, (URL, "http://b"))
+
+    assert registry.client.schema(7).text == "of b"
+    assert registry.pauses == []
+
+
+def test_the_password_goes_to_the_workers_and_into_no_text() -> None:
+    access = RegistryAccess((URL,), "reader", "secret")
+
+    assert pickle.loads(pickle.dumps(access)).password == "secret"
+    assert "secret" not in repr(access)
+
+
+@pytest.mark.parametrize("url", ["localhost:8081", "ftp://a", "http://", "http://user:secret@a", "http://a:x", "http://a?b=c"])
+def test_what_is_no_url_is_refused(url: str) -> None:
+    with pytest.raises(OptionRefused) as refused:
+        RegistryAccess((url,))
+    assert "secret" not in str(refused.value)
+
+
+# over HTTP
+
+
+def serve(answer: Callable[[BaseHTTPRequestHandler], None]) -> ThreadingHTTPServer:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            answer(self)
+
+        def log_message(self, *parts: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    return server
+
+
+def test_the_request_has_the_path_below_the_url_and_the_login() -> None:
+    seen: list[tuple[str, str | None]] = []
+
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        seen.append((request.path, request.headers["Authorization"]))
+        request.send_response(200)
+        request.end_headers()
+        request.wfile.write(b"{}")
+
+    server = serve(answer)
+    url = f"http://127.0.0.1:{server.server_port}/registry/"
+    assert Http(RegistryAccess((url,), "a", "b"))(url, "/schemas/ids/7") == (200, b"{}")
+    server.shutdown()
+    server.server_close()
+
+    assert seen == [("/registry/schemas/ids/7", "Basic YTpi")]
+
+
+def test_an_answer_that_is_too_long_or_takes_too_long_is_no_answer() -> None:
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(200)
+        request.end_headers()
+        for _ in range(9 if request.path == "/long" else 1):
+            request.wfile.write(b" " * (1 << 20))
+
+    server = serve(answer)
+    url = f"http://127.0.0.1:{server.server_port}"
+    with pytest.raises(OSError, match="an answer of more than"):
+        Http(RegistryAccess((url,)))(url, "/long")
+    times = iter(range(0, 1000, 20))
+    with pytest.raises(OSError, match="no whole answer in"):
+        Http(RegistryAccess((url,)), lambda: next(times))(url, "/slow")
+    server.shutdown()
+    server.server_close()
+    with pytest.raises(OSError, match="refused"):
+        Http(RegistryAccess((url,)))(url, "/away")

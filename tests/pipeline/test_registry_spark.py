@@ -1,0 +1,76 @@
+"""A stream of `streams.yml` with a registry in a real Spark: a new version while the query runs, columns of all kinds, a registry that goes away."""
+
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
+
+from pyspark.errors import StreamingQueryException
+
+from raftka.client.blocking.producer import Producer
+from raftka.pipeline.flows.flows import bad, good
+from raftka.pipeline.flows.streams import load
+from raftka.testing import Cluster
+from tests.pipeline.players import Player
+from tests.pipeline.test_framed import avro, framed
+from tests.registry.rest import Rest, record
+
+pytestmark = pytest.mark.filterwarnings("default")
+
+STREAMS = """
+bootstrap: {bootstrap}
+registry: {registry}
+streams:
+  trucks:
+    topic: {topic}
+    format: [json, avro]
+    fields: {{truck: int, price: "decimal(9,2)?", day: "date?", tags: {{"*": int}}, speed: "double?"}}
+"""
+MAP = {"type": "map", "values": "int"}
+FIRST = record("Truck", truck="int", price={"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}, tags=MAP)
+SECOND = record("Truck", truck="int", day={"type": "int", "logicalType": "date"}, tags=MAP, speed="double")
+
+
+def produce(player: Player, topic: str, *values: bytes) -> None:
+    producer = Producer(player.brokers)
+    for value in values:
+        producer.add((topic, 0), (None, value, (), 1_700_000_000_000))
+    producer.flush()
+
+
+def test_versions_come_while_the_query_runs_and_the_registry_goes(spark: Any, cluster: Cluster, player: Player, tmp_path: Path) -> None:
+    topic = cluster.create_topic()
+    with cluster.registry(f"{topic}-schemas") as registry, Rest(registry) as rest:
+        rest.put("/config", {"compatibility": "NONE"})
+        (tmp_path / "streams.yml").write_text(STREAMS.format(bootstrap=cluster.bootstrap_servers, registry=registry.url, topic=topic))
+        found = load(tmp_path / "streams.yml")
+        first = rest.register("trucks", FIRST)
+        query = good(found, "trucks").writeStream.format("memory").queryName("registered").option("checkpointLocation", str(tmp_path / "c")).start()
+        try:
+            produce(player, topic, framed(first, avro(FIRST, {"truck": 1, "price": Decimal("1.50"), "tags": {"a": 1}})), b'{"truck": 2, "tags": {}}')
+            query.processAllAvailable()
+            second = rest.register("trucks", SECOND)
+            newer = avro(SECOND, {"truck": 3, "day": date(2026, 1, 2), "tags": {}, "speed": 1.5})
+            produce(player, topic, framed(second, newer), framed(99, b""), b'{"truck": 4, "price": "2.5", "day": "2026-01-03", "tags": {"b": 2}}')
+            query.processAllAvailable()
+
+            rows = spark.sql("select truck, price, day, tags, speed from registered order by truck").collect()
+            letters = bad(found, found.stream("trucks"), {"endingOffsets": "latest"}).collect()
+        finally:
+            query.stop()
+    assert [tuple(row) for row in rows] == [
+        (1, Decimal("1.50"), None, {"a": 1}, None),
+        (2, None, None, {}, None),
+        (3, None, date(2026, 1, 2), {}, 1.5),
+        (4, Decimal("2.50"), date(2026, 1, 3), {"b": 2}, None),
+    ]
+    assert [dict(letter["headers"])["error"] for letter in letters] == [b"the registry has no schema 99"]
+
+    produce(player, topic, framed(100, b""))
+    again = good(found, "trucks").writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start()
+    with pytest.raises(StreamingQueryException, match="RegistryAway: no registry answers"):
+        again.awaitTermination()
