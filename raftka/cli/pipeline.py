@@ -7,7 +7,8 @@ from typing import ParamSpec
 
 import click
 
-from raftka.cli.options import AS, pairs
+from raftka.cli.options import AS, CLIENT_FILE, cluster_options, pairs
+from raftka.cli.spark.cluster import given_cluster
 
 P = ParamSpec("P")
 
@@ -53,13 +54,17 @@ folder = click.argument("folder", metavar="DIR", type=click.Path(file_okay=False
 @pipeline.command("init")
 @click.argument("kind", metavar="KIND")
 @folder
-@click.option("--bootstrap-server", envvar="RAFTKA_BOOTSTRAP_SERVER", default="localhost:9092", show_default=True, help="host:port,host:port")
+@cluster_options
 @failing
 def init(kind: str, folder: Path, bootstrap_server: str) -> None:
-    """Write a project of Spark Declarative Pipelines definitions into DIR. KIND is trucks: positions of a topic to lakes, alerts and a map."""
+    """Write a project of Spark Declarative Pipelines definitions into DIR. KIND is trucks: positions of a topic to lakes, alerts and a map.
+
+    With --command-config the project names that file. Properties of -X and --profile are not written anywhere: give them to `run`.
+    """
     from raftka.pipeline.project import init
 
-    init(kind, folder, bootstrap_server)
+    file: str | None = click.get_current_context().meta.get(CLIENT_FILE)
+    init(kind, folder, bootstrap_server, None if file is None else Path(file).absolute())
     click.echo(f"{folder} is written. Look at {folder}/streams.yml, then: raftka pipeline run {folder}")
 
 
@@ -76,15 +81,21 @@ def init(kind: str, folder: Path, bootstrap_server: str) -> None:
 @click.option(
     "--conf", "config", callback=pairs, metavar="NAME=VALUE", multiple=True, help="A setting of Spark's, before those of the spec. May be repeated."
 )
+@cluster_options
 @failing
-def run(folder: Path, every_s: float, port: int, no_page: bool, master: str | None, config: dict[str, str]) -> None:
+def run(folder: Path, every_s: float, port: int, no_page: bool, master: str | None, config: dict[str, str], bootstrap_server: str) -> None:
     """Run the project in DIR until SIGTERM or Ctrl-C: all its flows, each started again when it fails. A line for each batch with rows.
 
     The same files run with `spark-pipelines run`, which ends when it has read what is there; each goes on where the other was.
+    The cluster is that of streams.yml, unless these options or their environment say another one.
     """
     from raftka.pipeline.flows.runner import run
+    from raftka.pipeline.flows.streams import set_cluster
 
-    run(folder, every_s=every_s, port=None if no_page else port, master=master, config=config, say=lambda line: print(line, flush=True))
+    page = None if no_page else port
+    with given_cluster(bootstrap_server) as cluster:
+        set_cluster(cluster.named_server, cluster.config)
+        run(folder, every_s=every_s, port=page, master=master, config=config, say=lambda line: print(line, flush=True))
 
 
 @pipeline.command("status")
@@ -110,3 +121,47 @@ def stop(folder: Path, timeout_s: float) -> None:
     from raftka.cli.pipeline_status import stop
 
     stop(folder, timeout_s)
+
+
+@pipeline.command("add")
+@folder
+@click.argument("files", metavar="FILE.sql...", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@failing
+def add(folder: Path, files: tuple[Path, ...]) -> None:
+    """Add CREATE STREAM, CREATE TABLE or CREATE SINK to the project in DIR, one a file, while it runs or not. The other flows go on."""
+    from raftka.cli.spark.statements import add_files
+
+    add_files(folder, files)
+
+
+@pipeline.command("remove")
+@folder
+@click.argument("name")
+@failing
+def remove(folder: Path, name: str) -> None:
+    """Stop and remove a stream, table or sink that was added: its checkpoint, and the rows of a table. What a sink has written stays."""
+    from raftka.cli.spark.statements import remove
+
+    remove(folder, name)
+
+
+@pipeline.command("explain")
+@folder
+@click.argument("name")
+@failing
+def explain(folder: Path, name: str) -> None:
+    """Print Spark's plan of a view or flow of the running pipeline in DIR."""
+    from raftka.cli.spark.statements import explain
+
+    explain(folder, name)
+
+
+@pipeline.command("streams")
+@folder
+@AS
+@failing
+def streams(folder: Path, output: str) -> None:
+    """List the streams, tables and sinks that were added to the project in DIR, and whether they run."""
+    from raftka.cli.spark.statements import list_streams
+
+    list_streams(folder, output)

@@ -2,12 +2,17 @@
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from raftka.cli.options import Option, client_options, pairs
+from raftka.cli.spark.cluster import Given, given_cluster
+
+if TYPE_CHECKING:
+    from raftka.pipeline.flows.streams import Declared
 
 CLEAN, DEFECTS, NOT_DONE = 0, 1, 2  # exit codes
 QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
@@ -47,7 +52,9 @@ def audit(**options: Option) -> None:
     Exit codes: 0 all is well, 1 something is not, 2 it could not be told. The ledger's lines are {"producer": "truck-7", "seq": 41, "acked": true};
     docs/pipeline.md has the rest.
     """
-    raise SystemExit(_audit(**options))
+    with given_cluster(options.pop("bootstrap_server")) as cluster:
+        code = _audit(**options, cluster=cluster)
+    raise SystemExit(code)
 
 
 def _audit(
@@ -60,7 +67,7 @@ def _audit(
     options: Mapping[str, str],
     master: str | None,
     config: Mapping[str, str],
-    bootstrap_server: str,
+    cluster: Given,
     output: str,
 ) -> int:
     from raftka.cli.output import fail
@@ -71,9 +78,10 @@ def _audit(
     try:
         spark = _session("audit", config, master)
         from raftka.pipeline.audit import audit, in_lake, in_topic
+        from raftka.pipeline.flows.streams import connection
 
         if topic is not None:
-            found = in_topic(spark, bootstrap_server, topic, producer, seq, options)
+            found = in_topic(spark, cluster.server, topic, producer, seq, {**connection(cluster.server, cluster.config), **options})
         else:
             found = in_lake(spark, str(delta), producer, seq, options)
         return _print_report(audit(spark, ledgers, found, limit=limit), output)
@@ -88,6 +96,13 @@ def _audit(
 @click.option(
     "--streams", metavar="FILE", type=click.Path(path_type=Path), help="A streams.yml, or the project it is in: its streams and lakes are tables."
 )
+@click.option(
+    "--pipeline",
+    "project",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="A project: as --streams, with its tables; and CREATE STREAM, TABLE, SINK and DROP change it, while it runs or not.",
+)
 @click.option("--last", type=click.IntRange(1), help="Only the last so many records of each partition.")
 @click.option("--rows", "limit", type=click.IntRange(1), default=100, show_default=True, help="Print so many.")
 @click.option(
@@ -100,29 +115,38 @@ def sql(**options: Option) -> None:
 
     A topic is a table with key, value (both as text), partition, offset and timestamp. Names with dots or dashes stand in `backticks`.
     """
-    raise SystemExit(_sql(**options))
+    with given_cluster(options.pop("bootstrap_server")) as cluster:
+        code = _sql(**options, cluster=cluster)
+    raise SystemExit(code)
 
 
 def _sql(
     query: str,
     streams: Path | None,
+    project: Path | None,
     last: int | None,
     limit: int,
     options: Mapping[str, str],
     master: str | None,
     config: Mapping[str, str],
-    bootstrap_server: str,
+    cluster: Given,
     output: str,
 ) -> int:
     from raftka.cli.output import fail, show
     from raftka.pipeline.errors import PipelineError
 
     try:
-        from raftka.pipeline.flows.streams import load
+        if project is not None and streams is not None:
+            return fail("either --pipeline or --streams says whose tables there are", 1)
+        if project is not None and _change(project, query):
+            return 0
         from raftka.pipeline.look import Places, look
 
-        declared = None if streams is None else load(streams / "streams.yml" if streams.is_dir() else streams)
-        found = look(_session("sql", config, master), query, Places(bootstrap_server, declared, last, options), limit)
+        declared = _declared(project or streams)
+        if declared is not None:
+            declared = declared.at(cluster.named_server, cluster.config)
+        places = Places(cluster.server, declared, last, options, cluster.config)
+        found = look(_session("sql", config, master), query, places, limit)
     except PipelineError as error:
         return fail(str(error), 1)
     except Exception as error:
@@ -131,6 +155,29 @@ def _sql(
     if not found.is_all:
         fail(f"there are more than {limit} rows: --rows prints more", 0)
     return 0
+
+
+def _change(project: Path, text: str) -> bool:
+    """Return whether the text was CREATE or DROP; it is done then. Raises PipelineError."""
+    word = text.split(maxsplit=1)[0].upper() if text.strip() else ""
+    if word not in ("CREATE", "DROP"):
+        return False
+    from raftka.cli.spark.statements import add, remove
+    from raftka.pipeline.flows.statements import parse_drop
+
+    add(project, text) if word == "CREATE" else remove(project, parse_drop(text))
+    return True
+
+
+def _declared(path: Path | None) -> "Declared | None":
+    """Of a project, or of a streams.yml. Raises PipelineError."""
+    from raftka.pipeline.flows.statements import lakes
+    from raftka.pipeline.flows.streams import load
+
+    if path is None:
+        return None
+    found = load(path / "streams.yml" if path.is_dir() else path)
+    return replace(found, outputs=(*found.outputs, *lakes(path if path.is_dir() else path.parent)))
 
 
 def _session(name: str, config: Mapping[str, str], master: str | None) -> Any:

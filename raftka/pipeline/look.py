@@ -9,13 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from raftka.json_values import Json
 from raftka.pipeline.errors import PipelineError
-from raftka.pipeline.flows.streams import Declared, StreamSpec
-from raftka.pipeline.topics.brokers import Brokers
-from raftka.pipeline.topics.options import EARLIEST, LATEST, PATIENCE_MS, addresses
+from raftka.pipeline.flows.streams import Declared, StreamSpec, connection
+from raftka.pipeline.topics.brokers import Brokers, open_brokers
+from raftka.pipeline.topics.options import EARLIEST, LATEST, PATIENCE_MS
 from raftka.pipeline.topics.positions import nested
 
 if TYPE_CHECKING:
@@ -34,6 +35,11 @@ class Places:
     declared: Declared | None = None
     last: int | None = None  # so many records of each partition
     options: Mapping[str, str] = field(default_factory=dict)  # of the source
+    config: Path | None = None  # client properties of the cluster
+
+    @property
+    def connection(self) -> dict[str, str]:
+        return connection(self.bootstrap, self.config) if self.declared is None else self.declared.connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +124,7 @@ class _Names:
         return (flows.raw if name.endswith("_raw") else flows.bad)(found, stream, bounded)
 
     def _topic(self, name: str) -> "DataFrame":
-        options = {"kafka.bootstrap.servers": self._bootstrap, "subscribe": name, "kafka.isolation.level": "read_committed", **self._bounded(name)}
+        options = {**self._places.connection, "subscribe": name, "kafka.isolation.level": "read_committed", **self._bounded(name)}
         return self._spark.read.format("raftka").options(**options).load().selectExpr(*AS_TEXT)
 
     def _bounded(self, topic: str) -> dict[str, str]:
@@ -141,13 +147,9 @@ class _Names:
         told = ", ".join([*views, *lakes, *brokers.names()])
         return f". There are {told}" if told else ", and no other"
 
-    @property
-    def _bootstrap(self) -> str:
-        return self._places.bootstrap if self._places.declared is None else self._places.declared.bootstrap
-
     @contextmanager
     def _brokers(self) -> Iterator[Brokers]:
-        brokers = Brokers(addresses({"bootstrap.servers": self._bootstrap}), "raftka-sql", PATIENCE_MS / 1000)
+        brokers = open_brokers(self._places.connection, "raftka-sql", PATIENCE_MS / 1000)
         try:
             yield brokers
         finally:

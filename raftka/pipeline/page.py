@@ -13,7 +13,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from raftka.json_values import Json, JsonObject
 from raftka.pipeline.errors import PipelineError
-from raftka.pipeline.flows.streams import Shown, load
+from raftka.pipeline.flows.streams import Shown, connection, load
+from raftka.pipeline.history import Past
 from raftka.pipeline.topics.brokers import Brokers
 from raftka.pipeline.topics.options import SourceOptions, source_options
 from raftka.pipeline.topics.source import Stream
@@ -63,8 +64,8 @@ class Kept:
 class Reading:
     """A thread that follows a topic from its beginning."""
 
-    def __init__(self, bootstrap: str, topic: str, take: Callable[[str, Json], None], kept: Kept) -> None:
-        given = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest", "failOnDataLoss": "false"}
+    def __init__(self, connection: Mapping[str, str], topic: str, take: Callable[[str, Json], None], kept: Kept) -> None:
+        given = {**connection, "subscribe": topic, "startingOffsets": "earliest", "failOnDataLoss": "false"}
         given["kafka.isolation.level"] = "read_committed"  # what was written exactly once
         self._options: SourceOptions = source_options(given, streaming=True)
         self._topic, self._take, self._kept = topic, take, kept
@@ -80,7 +81,7 @@ class Reading:
     def _run(self) -> None:
         position: Mapping[str, Json] | None = None
         while not self._stopping.is_set():
-            brokers = Brokers(self._options.bootstrap, "raftka-page", PATIENCE_S, read_committed=True)
+            brokers = Brokers(self._options.bootstrap, "raftka-page", PATIENCE_S, read_committed=True, security=self._options.security)
             stream = Stream(self._options, brokers)
             try:
                 position = position or stream.initial()
@@ -114,15 +115,16 @@ def _json(value: bytes | None) -> Json:
 
 
 class Page:
-    def __init__(self, bootstrap: str, shown: Shown, port: int) -> None:
-        """Raises PipelineError when the port is another's. Port 0 takes a free one."""
-        self.kept = Kept()
-        self._readings = [Reading(bootstrap, shown.positions, self.kept.position, self.kept)]
+    def __init__(self, bootstrap: str, shown: Shown, port: int, config: Path | None = None) -> None:
+        """`config`: the client properties of the cluster. Raises PipelineError when the port is another's. Port 0 takes a free one."""
+        self.kept, told = Kept(), connection(bootstrap, config)
+        self._readings = [Reading(told, shown.positions, self.kept.position, self.kept)]
         if shown.alerts is not None:
-            self._readings.append(Reading(bootstrap, shown.alerts, lambda _, value: self.kept.alert(value), self.kept))
+            self._readings.append(Reading(told, shown.alerts, lambda _, value: self.kept.alert(value), self.kept))
         fences = shown.fences.read_bytes() if shown.fences is not None else b"null"
         try:
-            self._server = Server((HOST, port), handler_of(self.kept, fences))
+            past = Past(shown.history) if shown.history is not None else None
+            self._server = Server((HOST, port), handler_of(self.kept, fences, past))
         except OSError as error:
             raise PipelineError(f"the page can not have port {port}: {error}. Next step: --page another one, or --no-page") from None
         self.url = f"http://{HOST}:{self._server.server_address[1]}/"
@@ -153,14 +155,14 @@ def page_of(folder: Path, port: int) -> Page | None:
     if not path.is_file():
         return None
     found = load(path)
-    return None if found.page is None else Page(found.bootstrap, found.page, port)
+    return None if found.page is None else Page(found.bootstrap, found.page, port, found.security)
 
 
-def handler_of(kept: Kept, fences: bytes) -> type[BaseHTTPRequestHandler]:
+def handler_of(kept: Kept, fences: bytes, past: Past | None = None) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             asked = urlsplit(self.path)
-            for path, kind, body in pages(kept, fences, asked.query):
+            for path, kind, body in pages(kept, fences, past, asked.query):
                 if path == asked.path:
                     self._answer(200, kind, body())
                     return
@@ -181,8 +183,10 @@ def handler_of(kept: Kept, fences: bytes) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def pages(kept: Kept, fences: bytes, query: str) -> Iterator[tuple[str, str, Callable[[], bytes]]]:
-    number = parse_qs(query).get("after", ["0"])[0]
+def pages(kept: Kept, fences: bytes, past: Past | None, query: str) -> Iterator[tuple[str, str, Callable[[], bytes]]]:
+    number, minutes = (parse_qs(query).get(name, ["0"])[0][:15] for name in ("after", "minutes"))
     yield "/", "text/html; charset=utf-8", HTML.read_bytes
     yield "/latest", "application/json", lambda: json.dumps(kept.since(int(number) if number.isdecimal() else 0)).encode()
     yield "/fences", "application/json", lambda: fences
+    if past is not None:
+        yield "/history", "application/json", lambda: json.dumps(past.of(int(minutes) if minutes.isdecimal() else 0)).encode()

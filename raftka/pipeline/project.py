@@ -20,7 +20,7 @@ from raftka.pipeline.errors import OptionRefused, PipelineError
 
 SPECS = ("spark-pipeline.yml", "spark-pipeline.yaml")
 PROJECTS = Path(__file__).parent / "projects"
-STATE = ".raftka"
+STATE, TABLES = ".raftka", "tables"
 LEFT_S = 30.0  # a Java whose Python was killed ends within a second or two
 POLL_S = 0.1
 
@@ -53,15 +53,18 @@ class Project:
             yield from sorted(path for path in self.folder.glob(pattern) if path.is_file() and "__pycache__" not in path.parts)
 
 
-def init(kind: str, folder: Path, bootstrap: str) -> None:
-    """Raises PipelineError."""
+def init(kind: str, folder: Path, bootstrap: str, config: Path | None = None) -> None:
+    """`config`: a file with the cluster's client properties, which the project names. Raises PipelineError."""
     source = PROJECTS / kind
     if not source.is_dir():
         raise OptionRefused(f"there is no project {kind} to begin with: {', '.join(sorted(path.name for path in PROJECTS.iterdir()))}")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise PipelineError(f"{folder} is there already, and not empty: nothing was written")
     shutil.copytree(source, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-    for name, values in {SPECS[0]: {"{storage}": (folder / "storage").resolve().as_uri()}, "streams.yml": {"{bootstrap}": bootstrap}}.items():
+    streams = {"{bootstrap}": bootstrap}
+    if config is not None:
+        streams["# security: client.properties"] = f"security: {json.dumps(str(config))}"
+    for name, values in {SPECS[0]: {"{storage}": (folder / "storage").resolve().as_uri()}, "streams.yml": streams}.items():
         path = folder / name
         text = path.read_text()
         for placeholder, value in values.items():
@@ -94,6 +97,19 @@ def load_project(folder: Path) -> Project:
         configuration,
         tuple(f"{each}/*" if each.endswith("/**") else each for each in patterns),
     )
+
+
+def remove_data(project: Project, name: str) -> None:
+    """Of a CREATE TABLE: its lake in the project."""
+    shutil.rmtree(project.folder / TABLES / name, ignore_errors=True)
+
+
+def remove_checkpoints(project: Project, name: str) -> None:
+    """Of a sink, when no process runs the project. Raises PipelineError when the checkpoints are not in files."""
+    match = re.fullmatch(r"(?:file:)?/*(/.*)", project.storage)
+    if match is None:
+        raise PipelineError(f"the checkpoints are in {project.storage}, which only the running pipeline reaches: run it, and remove {name} then")
+    shutil.rmtree(Path(match[1]) / "_checkpoints" / name, ignore_errors=True)
 
 
 # who runs it

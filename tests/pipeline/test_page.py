@@ -114,7 +114,7 @@ def test_the_page_needs_nothing_else() -> None:
     text = HTML.read_text()
 
     assert not re.search(r"https?://|src=|<link|@import", text)
-    assert set(re.findall(r'fetch\("(\w+)', text)) == {"latest", "fences"}
+    assert set(re.findall(r'fetch\("(\w+)', text)) == {"latest", "fences", "history"}
     assert "innerHTML" not in text  # what records hold is text
 
 

@@ -53,17 +53,23 @@ def connect(bootstrap_server: str) -> Iterator[Client]:
 
 def command_security() -> ClientSecurity:
     """Of the command that runs: -X, its --command-config, its --profile, the strongest first. Raises CommandFailed."""
+    properties, sources = command_properties()
+    try:
+        return client_security(properties)
+    except ValueError as error:
+        raise CommandFailed(f"{sources}: {error}") from None
+
+
+def command_properties() -> tuple[dict[str, str], str]:
+    """The client properties of the command that runs, and the names of the options that they are of."""
     context = click.get_current_context(silent=True)
     meta = context.meta if context is not None else {}
     profile: Profile | None = meta.get(CLIENT_PROFILE)
     file: str | None = meta.get(CLIENT_FILE)
     overrides: Mapping[str, str] = meta.get(CLIENT_PROPERTIES, {})
     properties = {**(profile.properties if profile else {}), **(parse_properties(Path(file).read_text()) if file else {}), **overrides}
-    try:
-        return client_security(properties)
-    except ValueError as error:
-        sources = f"--profile {profile.name}" if profile else "", file, "-X" if overrides else ""
-        raise CommandFailed(f"{', '.join(filter(None, sources))}: {error}") from None
+    sources = f"--profile {profile.name}" if profile else "", file, "-X" if overrides else ""
+    return properties, ", ".join(filter(None, sources))
 
 
 def _hear_of_brokers(client: Client, bootstrap_server: str) -> None:

@@ -110,6 +110,8 @@ class Connection:
 
     def _flush(self) -> None:
         while self._core.close_reason is None and (output := self._side.take_output()):
+            if self._core.close_reason is not None:
+                return  # TLS closes the socket with its last words
             self._socket.sendall(b"".join(output))  # type: ignore[arg-type]  # a client sends no files
 
     def _wrap(self, connection: interfaces.Connection, host: str) -> TlsConnection:

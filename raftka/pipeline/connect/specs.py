@@ -119,14 +119,14 @@ _SOURCES: dict[str, Callable[[str, Mapping[str, Json], Path], Source]] = {"files
 # sinks
 
 
-def sink(name: str, told: Mapping[str, Json], folder: Path, bootstrap: str) -> Sink:
-    """Raises OptionRefused."""
+def sink(name: str, told: Mapping[str, Json], folder: Path, kafka: Mapping[str, str]) -> Sink:
+    """`kafka`: options that say where the cluster is, for dead letters. Raises OptionRefused."""
     kind = kind_of(told, SINKS)
     assert kind is not None
     if others := [each for each in (*SINKS, "topic", "delta") if each in told and each != kind]:
         raise OptionRefused(f"{name} has {kind} and {others[0]}: it goes to one of them")
     if kind == "webhook":
-        return _webhook(name, told, bootstrap)
+        return _webhook(name, told, kafka)
     return _SINKS[kind](name, told, folder)
 
 
@@ -141,7 +141,7 @@ def _file_sink(name: str, told: Mapping[str, Json], folder: Path) -> Sink:
     return Sink("files", kind, {"path": path, **({"header": "true"} if kind == "csv" else {}), **given})
 
 
-def _webhook(name: str, told: Mapping[str, Json], bootstrap: str) -> Sink:
+def _webhook(name: str, told: Mapping[str, Json], kafka: Mapping[str, str]) -> Sink:
     refuse_unknown(told, [*OUT_BOTH, "webhook", *WEBHOOK], name)
     options = {"url": str(told["webhook"])}
     for key in WEBHOOK:
@@ -152,7 +152,7 @@ def _webhook(name: str, told: Mapping[str, Json], bootstrap: str) -> Sink:
             options[key] = str(told[key])
     dead_letters = options.get("dead_letters")
     if dead_letters is not None:
-        options["kafka.bootstrap.servers"] = bootstrap
+        options |= kafka
     options |= plain_options(told.get("options", {}), f"{name}.options")
     with _named(name):
         webhook_options(options)

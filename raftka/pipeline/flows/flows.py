@@ -56,7 +56,7 @@ def declare(path: str | Path = "streams.yml") -> Declared:
 def raw(found: Declared, stream: StreamSpec, bounded: Mapping[str, str] | None = None) -> DataFrame:
     """Records as they are; with options of where they begin and end as a batch."""
     reader = SparkSession.active().readStream if bounded is None else SparkSession.active().read
-    options = {"kafka.bootstrap.servers": found.bootstrap, "subscribe": stream.topic, **stream.options, **(bounded or {})}
+    options = {**found.connection, "subscribe": stream.topic, **stream.options, **(bounded or {})}
     return with_schema(reader.format("raftka").options(**options).load(), RAW)
 
 
@@ -111,7 +111,7 @@ def _output(found: Declared, output: Output) -> None:
     if output.sink is not None:
         dp.create_sink(output.name, output.sink.format, dict(output.sink.options))
     elif output.topic is not None:
-        dp.create_sink(output.name, "raftka", {"kafka.bootstrap.servers": found.bootstrap, "topic": output.topic, **output.options})
+        dp.create_sink(output.name, "raftka", {**found.connection, "topic": output.topic, **output.options})
     else:
         dp.create_sink(output.name, "raftka_delta", {"path": str(output.path), **output.options})
     if output.source is not None:

@@ -20,6 +20,8 @@ from pyspark.pipelines.source_code_location import SourceCodeLocation
 from pyspark.sql import DataFrame
 
 from raftka.pipeline.errors import OptionRefused
+from raftka.pipeline.flows.added import register, register_all
+from raftka.pipeline.flows.statements import Statement
 from raftka.pipeline.project import Project
 
 if TYPE_CHECKING:
@@ -84,6 +86,8 @@ class Graph(GraphElementRegistry):  # type: ignore[misc]
                 self._import(path)
             else:
                 raise OptionRefused(f"{self._loading}: definitions are .py and .sql files")
+        self._loading = "sql"
+        register_all(self, self._spark, self._project)
         flows = {flow.target for flow in self.flows} - self._outputs.keys()
         if flows:
             raise OptionRefused(f"there are flows into {', '.join(sorted(flows))}, but no such table, view or sink")
@@ -119,6 +123,44 @@ class Graph(GraphElementRegistry):  # type: ignore[misc]
             return DataFrame(self._spark._jvm.org.apache.spark.sql.classic.Dataset.ofRows(self._spark._jsparkSession, query()), self._spark)
 
         self.register_flow(Flow(name, target, {}, at, frame))
+
+    # while it runs
+
+    def add(self, found: Statement) -> None:
+        """Its view is there then, or its flow can be started. Raises PipelineError, and what Spark says of its query: nothing has changed then."""
+        if any(found.name.lower() == name.lower() for name in self._outputs):
+            raise OptionRefused(f"{found.name} is there already")
+        try:
+            self._loading = found.name
+            register(self, self._spark, self._project, found)
+            flow = self.flows[-1]
+            self._view(flow) if found.kind == "STREAM" else self._prepare(flow, [])
+        except Exception:
+            self.remove(found.name)
+            raise
+
+    def remove(self, name: str) -> None:
+        """Forget a view, or a sink and its flow, which does not run any more."""
+        if isinstance(self._outputs.pop(name, None), TemporaryView):
+            self._spark.catalog.dropTempView(name)
+        self.flows = [flow for flow in self.flows if flow.name != name]
+        self._frames.pop(name, None)
+
+    def remove_checkpoints(self, name: str) -> None:
+        """Of a sink: one of the same name begins anew."""
+        path = self._spark._jvm.org.apache.hadoop.fs.Path(f"{self._project.storage}/_checkpoints/{name}")
+        path.getFileSystem(self._spark._jsparkSession.sessionState().newHadoopConf()).delete(path, True)
+
+    def explain(self, name: str) -> str:
+        """Spark's plan of a view, or of a flow into a sink. Raises OptionRefused."""
+        if isinstance(self._outputs.get(name), TemporaryView):
+            frame = self._spark.table(name)
+        elif name in self._frames:
+            frame = self._frames[name]
+        else:
+            known = sorted({name for name, output in self._outputs.items() if isinstance(output, TemporaryView)} | self._frames.keys())
+            raise OptionRefused(f"there is no {name}; there are {', '.join(known)}")
+        return str(self._spark._jvm.PythonSQLUtils.explainString(frame._jdf.queryExecution(), "extended"))
 
     # running
 

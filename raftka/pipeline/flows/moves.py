@@ -14,9 +14,11 @@ from pyspark.sql.types import StringType, StructType
 
 from raftka.json_values import JsonObject
 from raftka.pipeline.flows.fences import NOWHERE, Fence, Move, Position, Whereabouts, moves
+from raftka.pipeline.flows.watch import Alarm, Reading, Rules, Watched, expired, silent_at, watch
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StatefulProcessorHandle
+    from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo
 
 RECORD = StructType().add("key", StringType()).add("value", StringType())
 
@@ -29,6 +31,15 @@ def latest(positions: DataFrame, truck: str = "truck", at: str = "_timestamp") -
 def alerts(positions: DataFrame, fences: Sequence[Fence], truck: str = "truck", at: str = "_timestamp") -> DataFrame:
     """Records of ENTER and LEAVE. Each has an id that is the same when it is written again."""
     return positions.groupBy(truck).transformWithState(Crossing(tuple(fences), at), RECORD, "append", "none")
+
+
+def watched(
+    positions: DataFrame, *, speed_kmh: float | None = None, silent_minutes: float | None = None, truck: str = "truck", at: str = "_timestamp"
+) -> DataFrame:
+    """Records of SPEEDING, SILENT and HEARD, with ids as those of `alerts`. Silence is found when the watermark has passed its end, so the stream
+    needs one, and another truck must be heard of: where all are silent, time stands still."""
+    rules = Rules(speed_kmh, None if silent_minutes is None else round(silent_minutes * 60_000_000))
+    return positions.groupBy(truck).transformWithState(Watching(rules, at), RECORD, "append", "eventTime")
 
 
 class Newest(StatefulProcessor):  # type: ignore[misc]
@@ -70,6 +81,54 @@ class Crossing(StatefulProcessor):  # type: ignore[misc]
 
     def close(self) -> None:
         pass
+
+
+class Watching(StatefulProcessor):  # type: ignore[misc]
+    """One timer for each truck that is not silent: when it would be."""
+
+    def __init__(self, rules: Rules, at: str) -> None:
+        self._rules, self._at = rules, at
+
+    def init(self, handle: "StatefulProcessorHandle") -> None:
+        self._handle = handle
+        shape = StructType().add("at_us", "long").add("latitude", "double").add("longitude", "double")
+        self._known = handle.getValueState("watched", shape.add("is_fast", "boolean").add("is_silent", "boolean"))
+
+    def handleInputRows(self, key: tuple[object], rows: Iterator[Row], timerValues: object) -> Iterator[Row]:
+        before = Watched(*self._known.get()) if self._known.exists() else None
+        readings = [Reading(microseconds(row[self._at]), row["latitude"], row["longitude"], row["speed_kmh"]) for row in rows]
+        found, now = watch(self._rules, before, readings)
+        if now is not None and now != before:
+            self._known.update(tuple(now))
+            self._set_timer(before, now)
+        yield from (record(key, each) for each in found)
+
+    def handleExpiredTimer(self, key: tuple[object], timerValues: object, expiredTimerInfo: "ExpiredTimerInfo") -> Iterator[Row]:
+        if self._known.exists():
+            found, now = expired(self._rules, Watched(*self._known.get()), expiredTimerInfo.getExpiryTimeInMs() * 1000)
+            self._known.update(tuple(now))
+            yield from (record(key, each) for each in found)
+
+    def _set_timer(self, before: Watched | None, now: Watched) -> None:
+        if before is not None and not before.is_silent and (at_us := silent_at(self._rules, before)) is not None:
+            self._handle.deleteTimer(milliseconds(at_us))
+        if (at_us := silent_at(self._rules, now)) is not None:
+            self._handle.registerTimer(milliseconds(at_us))
+
+    def close(self) -> None:
+        pass
+
+
+def record(key: tuple[object], alarm: Alarm) -> Row:
+    at = text(alarm.at_us)
+    told = {"truck": str(key[0]), "event": alarm.event, "at": at, "latitude": alarm.latitude, "longitude": alarm.longitude}
+    speed = {} if alarm.speed_kmh is None else {"speed_kmh": alarm.speed_kmh}
+    return Row(key=str(key[0]), value=json.dumps({"id": f"{key[0]} {alarm.event} {at}", **told, **speed}))
+
+
+def milliseconds(at_us: int) -> int:
+    """Not before that time."""
+    return -(-at_us // 1000)
 
 
 def alert(truck: str, move: Move) -> JsonObject:

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raftka.pipeline.errors import PipelineError, Unreachable
+from raftka.pipeline.flows.live import Live
+from raftka.pipeline.flows.requests import clear, serve
 from raftka.pipeline.flows.supervisor import FIRST_PAUSE_S, LONGEST_PAUSE_S, Supervised
 from raftka.pipeline.page import Page, page_of
 from raftka.pipeline.project import Project, held, load_project, write_status
@@ -60,6 +62,7 @@ class Running:
         self._project, self._lock, self._every_s, self._say = project, lock, every_s, say
         self._spark: SparkSession | None = None
         self._flows: list[Supervised] = []
+        self._live: Live | None = None
         self._written = float("-inf")
 
     def begin(self, master: str | None, config: Mapping[str, str], stopping: threading.Event) -> None:
@@ -76,6 +79,8 @@ class Running:
         for flow in graph.streams():
             checkpoint = graph.checkpoint(flow)
             self._flows.append(Supervised(flow.name, partial(graph.start, flow, self._every_s), checkpoint))
+        clear(self._project)
+        self._live = Live(self._project, graph, self._flows, self._every_s, self._say)
 
     def _loaded(self, stopping: threading.Event) -> Any:
         """Definitions ask brokers, which may be away. None: it is to end before they were back."""
@@ -97,6 +102,8 @@ class Running:
     def supervise(self, stopping: threading.Event) -> None:
         while not stopping.is_set():
             self._check_java()
+            if self._live is not None:
+                serve(self._project, self._live.answer)
             for flow in self._flows:
                 if flow.query is None and any(each.is_starting(time.monotonic()) for each in self._flows):
                     continue

@@ -1,6 +1,7 @@
 """`streams.yml`: topics as views, and views into topics and lakes. What it says and what is wrong with it; knows YAML, and no Spark.
 
 bootstrap: localhost:9092
+security: client.properties                # Kafka's client properties, in a file beside this one
 streams:
   trucks:                                  # the views trucks, trucks_raw and trucks_bad
     topic: trucks_gps
@@ -18,8 +19,8 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from raftka.json_values import Json, JsonObject
@@ -28,13 +29,16 @@ from raftka.pipeline.connect.specs import Sink, Source
 from raftka.pipeline.errors import OptionRefused, PipelineError
 from raftka.pipeline.records.fields import Field, fields
 from raftka.pipeline.records.registry_client import RegistryAccess
+from raftka.pipeline.topics.security import FILE_OPTION
 
-BOOTSTRAP = "RAFTKA_BOOTSTRAP_SERVER"
+BOOTSTRAP, SECURITY = "RAFTKA_BOOTSTRAP_SERVER", "RAFTKA_COMMAND_CONFIG"
 REGISTRY_URL, REGISTRY_USER, REGISTRY_PASSWORD = "RAFTKA_REGISTRY_URL", "RAFTKA_REGISTRY_USER", "RAFTKA_REGISTRY_PASSWORD"
 FORMATS = ("json", "avro", "protobuf", "string")
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-DOCUMENT = ["bootstrap", "registry", "streams", "outputs", "page"]
-PAGE = ["positions", "alerts", "fences"]
+COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+DOCUMENT = ["bootstrap", "security", "registry", "streams", "outputs", "page"]
+PAGE = ["positions", "alerts", "fences", "history"]
+HISTORY = ["from", "at", "key"]
 REGISTRY = ["url", "user", "password_from", "ca", "certificate", "key"]
 STREAM = ["topic", "format", "registry", "schemas", "fields", "watermark", "options"]
 OUTPUT = ["from", "topic", "delta", "key", "columns", "options", "partitions", "config"]
@@ -67,12 +71,23 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class History:
+    """A lake with `latitude` and `longitude` of each key over time."""
+
+    path: str
+    at: str
+    key: str
+    storage: Mapping[str, str] = field(default_factory=dict)  # options of the lake, to get there
+
+
+@dataclass(frozen=True, slots=True)
 class Shown:
-    """The content of the page: records by key of a compacted topic, the last ones of another, areas."""
+    """The content of the page: records by key of a compacted topic, the last ones of another, areas, and where things were before."""
 
     positions: str
     alerts: str | None = None
     fences: Path | None = None
+    history: History | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +96,35 @@ class Declared:
     streams: tuple[StreamSpec, ...]
     outputs: tuple[Output, ...]
     page: Shown | None = None
+    security: Path | None = None  # the file with the client properties of the cluster
     sources: tuple[Source, ...] = ()  # streams that are read from elsewhere than topics
+
+    @property
+    def connection(self) -> dict[str, str]:
+        """Spark's options that say where the cluster is and how to get in. No secret is among them."""
+        return connection(self.bootstrap, self.security)
+
+    def at(self, bootstrap: str | None, security: Path | None) -> "Declared":
+        """The same on another cluster, or with other client properties; None: as it is."""
+        return replace(self, bootstrap=bootstrap or self.bootstrap, security=security or self.security)
 
     def stream(self, name: str) -> StreamSpec:
         for each in self.streams:
             if each.name == name:
                 return each
         raise OptionRefused(f"there is no stream {name} among {', '.join(each.name for each in self.streams)}")
+
+
+def connection(bootstrap: str, config: Path | None) -> dict[str, str]:
+    """`config`: a file with client properties."""
+    return {"kafka.bootstrap.servers": bootstrap} | ({} if config is None else {FILE_OPTION: str(config)})
+
+
+def set_cluster(bootstrap: str | None, config: Path | None) -> None:
+    """For all that this process loads, and its children; None: leave it as it is. Definitions load streams.yml by themselves."""
+    for name, value in ((BOOTSTRAP, bootstrap), (SECURITY, config)):
+        if value is not None:
+            os.environ[name] = str(value)
 
 
 def load(path: Path) -> Declared:
@@ -109,13 +146,15 @@ def declared(told: object, folder: Path, environment: Mapping[str, str] = os.env
     document = _mapping(told, "it")
     _refuse_unknown(document, DOCUMENT, "it")
     bootstrap = environment.get(BOOTSTRAP) or str(document.get("bootstrap", "localhost:9092"))
+    security = Path(named).absolute() if (named := environment.get(SECURITY)) else _security(document.get("security"), folder)
     registry = _registry(document["registry"], "registry", folder, environment, environment.get(REGISTRY_URL)) if "registry" in document else None
     given = {_name(name): _mapping(each, name) for name, each in _mapping(document.get("streams", {}), "streams").items()}
     elsewhere = {name: each for name, each in given.items() if specs.kind_of(each, specs.SOURCES) is not None}
-    streams = [_stream(name, each, folder, registry, environment) for name, each in given.items() if name not in elsewhere]
-    sources = [specs.source(name, each, folder) for name, each in elsewhere.items()]
-    outputs = [_output(name, _mapping(each, name), folder, bootstrap) for name, each in _mapping(document.get("outputs") or {}, "outputs").items()]
-    return Declared(bootstrap, tuple(streams), tuple(outputs), _page(document.get("page"), folder), tuple(sources))
+    streams = tuple(_stream(name, each, folder, registry, environment) for name, each in given.items() if name not in elsewhere)
+    sources = tuple(specs.source(name, each, folder) for name, each in elsewhere.items())
+    there = connection(bootstrap, security)
+    outputs = tuple(_output(name, _mapping(each, name), folder, there) for name, each in _mapping(document.get("outputs") or {}, "outputs").items())
+    return Declared(bootstrap, streams, outputs, _page(document.get("page"), folder, outputs), security, sources)
 
 
 def _refuse_unknown(told: Mapping[str, object], known: list[str], where: str) -> None:
@@ -202,10 +241,10 @@ def _schemas(folder: Path) -> dict[int, Json]:
     return found
 
 
-def _output(name: str, told: Mapping[str, Json], folder: Path, bootstrap: str) -> Output:
+def _output(name: str, told: Mapping[str, Json], folder: Path, kafka: Mapping[str, str]) -> Output:
     wanted = specs.columns(told.get("columns"), name)
     if specs.kind_of(told, specs.SINKS) is not None:
-        return Output(_name(name), told.get("from"), None, None, None, {}, sink=specs.sink(name, told, folder, bootstrap), columns=wanted)
+        return Output(_name(name), told.get("from"), None, None, None, {}, sink=specs.sink(name, told, folder, kafka), columns=wanted)
     _refuse_unknown(told, OUTPUT, name)
     if ("topic" in told) == ("delta" in told):
         raise OptionRefused(f"{name}: where to? `topic: NAME` or `delta: PATH`, or one of {', '.join(specs.SINKS)}")
@@ -224,14 +263,44 @@ def _output(name: str, told: Mapping[str, Json], folder: Path, bootstrap: str) -
     )
 
 
-def _page(told: object, folder: Path) -> Shown | None:
+def _security(told: object, folder: Path) -> Path | None:
+    if told is None:
+        return None
+    if not isinstance(told, str) or not told.strip():
+        raise OptionRefused("security is to be the path of a file with client properties, such as client.properties: secrets do not stand in here")
+    return (folder / told).resolve()
+
+
+def _page(told: object, folder: Path, outputs: Sequence[Output]) -> Shown | None:
     if told is None:
         return None
     page = _mapping(told, "page")
     _refuse_unknown(page, PAGE, "page")
     if "positions" not in page:
         raise OptionRefused("page has no positions: which compacted topic is it to show?")
-    return Shown(str(page["positions"]), page.get("alerts"), folder / str(page["fences"]) if "fences" in page else None)
+    fences = folder / str(page["fences"]) if "fences" in page else None
+    return Shown(str(page["positions"]), page.get("alerts"), fences, _history(page.get("history"), outputs))
+
+
+def _history(told: object, outputs: Sequence[Output]) -> History | None:
+    if told is None:
+        return None
+    history = _mapping(told, "page.history")
+    _refuse_unknown(history, HISTORY, "page.history")
+    lakes = {each.name: each for each in outputs if each.path is not None}
+    if history.get("from") not in lakes:
+        raise OptionRefused(
+            f"page.history.from is {history.get('from')!r}: one of the outputs with delta, {', '.join(lakes) or 'of which there is none'}"
+        )
+    lake = lakes[history["from"]]
+    storage = {name: value for name, value in lake.options.items() if name.lower().startswith("storage.")}
+    return History(str(lake.path), _column(history.get("at", "_timestamp")), _column(history.get("key", "truck")), storage)
+
+
+def _column(told: object) -> str:
+    if not isinstance(told, str) or COLUMN.fullmatch(told) is None:
+        raise OptionRefused(f"page.history: {told!r} is no name of a column")
+    return told
 
 
 def _path(told: str, folder: Path) -> str:

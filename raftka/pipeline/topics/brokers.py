@@ -13,8 +13,10 @@ from raftka.client.blocking import client
 from raftka.client.blocking.connection import ANSWER_S, ClientError
 from raftka.client.connection import Address
 from raftka.pipeline.errors import PipelineError, Unreachable
+from raftka.pipeline.topics.options import addresses
 from raftka.pipeline.topics.planning import Topic
 from raftka.pipeline.topics.positions import Where
+from raftka.pipeline.topics.security import check_stores, security_of
 from raftka.security.client_security import PLAINTEXT, ClientSecurity
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.metadata import MetadataResponseTopic
@@ -50,7 +52,8 @@ class Brokers(client.Client):
         wait_s: float = ANSWER_S,
         security: ClientSecurity = PLAINTEXT,
     ) -> None:
-        """`wait_s`: for one answer."""
+        """`wait_s`: for one answer. Raises OptionRefused for keys and certificates that cannot be used."""
+        check_stores(security)
         super().__init__(bootstrap, client_id, patience_s, answer_s=wait_s, security=security)
         self._read_committed = read_committed
 
@@ -83,6 +86,12 @@ class Brokers(client.Client):
     def offsets(self, asked: Mapping[Where, int], isolation: int | None = None) -> dict[Where, int]:
         with as_pipeline_errors():
             return super().offsets(asked, int(self._read_committed) if isolation is None else isolation)
+
+
+def open_brokers(connection: Mapping[str, str], client_id: str, patience_s: float) -> Brokers:
+    """`connection`: options of the source that say where the cluster is and how to get in. Raises OptionRefused."""
+    kafka = {name.removeprefix("kafka."): value for name, value in connection.items()}
+    return Brokers(addresses(kafka), client_id, patience_s, security=security_of(kafka))
 
 
 _KEPT: dict[tuple[Any, ...], Brokers] = {}

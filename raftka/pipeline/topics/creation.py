@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from raftka.client.blocking.client import is_retriable
 from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.flows.streams import Declared
-from raftka.pipeline.topics.brokers import Brokers
-from raftka.pipeline.topics.options import PATIENCE_MS, addresses
+from raftka.pipeline.topics.brokers import Brokers, open_brokers
+from raftka.pipeline.topics.options import PATIENCE_MS
 from raftka.wire.errors import Code, name_of_code
 from raftka.wire.messages.topics import CREATE_TOPICS
 
@@ -19,7 +19,7 @@ def ensure_topics(found: Declared, patience_s: float = PATIENCE_MS / 1000) -> No
     letters = {each.sink.dead_letters for each in found.outputs if each.sink is not None and each.sink.dead_letters is not None} - wanted.keys()
     if not wanted and not letters:
         return
-    brokers = Brokers(addresses({"bootstrap.servers": found.bootstrap}), "raftka-pipeline", patience_s)
+    brokers = open_brokers(found.connection, "raftka-pipeline", patience_s)
     try:
         for name in sorted((wanted.keys() | letters) - brokers.topics([*wanted, *letters]).keys()):
             output = wanted.get(name)

@@ -15,7 +15,8 @@ from raftka.client.connection import Address
 from raftka.json_values import Json
 from raftka.pipeline.errors import OptionRefused
 from raftka.pipeline.topics.positions import Where, flat
-from raftka.security.client_security import PLAINTEXT, ClientSecurity, client_security
+from raftka.pipeline.topics.security import security_of
+from raftka.security.client_security import PLAINTEXT, ClientSecurity
 
 LATEST, EARLIEST = -1, -2  # as ListOffsets and Spark's JSON have them
 DELAY_MS = 15 * 60 * 1000
@@ -121,18 +122,6 @@ def addresses(kafka: Mapping[str, str]) -> tuple[Address, ...]:
     if not found:
         raise OptionRefused('kafka.bootstrap.servers is missing: .option("kafka.bootstrap.servers", "host:9092")')
     return found
-
-
-def security_of(kafka: Mapping[str, str]) -> ClientSecurity:
-    """Of kafka.security.protocol, kafka.ssl.* and kafka.sasl.*, as Kafka's clients take them. Files must be there on every machine of Spark."""
-    protocol = kafka.get("security.protocol", "PLAINTEXT").upper()
-    for family, sign in (("ssl.", "SSL"), ("sasl.", "SASL")):
-        if sign not in protocol and (given := [name for name in kafka if name.startswith(family)]):
-            raise OptionRefused(f"kafka.{given[0]} has no meaning with kafka.security.protocol={protocol}: bytes would travel in the open")
-    try:
-        return client_security(kafka)
-    except ValueError as error:
-        raise OptionRefused(f"kafka.{error}") from None
 
 
 def check_kafka(kafka: Mapping[str, str]) -> None:

@@ -19,7 +19,8 @@ from raftka.json_values import Json
 from raftka.pipeline.errors import OptionRefused, PipelineError
 from raftka.pipeline.topics.brokers import Brokers, as_pipeline_errors, kept_brokers
 from raftka.pipeline.topics.exactly_once import Part, Written, writing
-from raftka.pipeline.topics.options import PATIENCE_MS, addresses, check_kafka, refuse_unknown, security_of
+from raftka.pipeline.topics.options import PATIENCE_MS, addresses, check_kafka, refuse_unknown
+from raftka.pipeline.topics.security import security_of
 from raftka.security.client_security import PLAINTEXT, ClientSecurity
 from raftka.wire.compression import NAMES
 

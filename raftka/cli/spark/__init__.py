@@ -1,0 +1,1 @@
+"""Parts of the commands that start Spark, or ask a process that has."""
