@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 USERS = ("postgres", "nobody")
 
@@ -26,18 +27,21 @@ def why_not() -> str | None:
 
 
 @contextmanager
-def postgres(folder: Path) -> Iterator[str]:
-    """The URL of a database of its own, on 127.0.0.1."""
+def postgres() -> Iterator[str]:
+    """The URL of a database of its own, on 127.0.0.1. Its folder is not pytest's, which other users may not enter."""
+    with TemporaryDirectory(prefix="raftka-postgres-") as folder, _running(Path(folder)) as url:
+        yield url
+
+
+@contextmanager
+def _running(folder: Path) -> Iterator[str]:
     found = programs()
     assert found is not None
-    folder.mkdir()
     prefix: list[str] = []
     if os.getuid() == 0:
         user = next(each for each in USERS if subprocess.run(["id", each], capture_output=True, check=False).returncode == 0)
         prefix = ["runuser", "-u", user, "--"]
         shutil.chown(folder, user)
-        for parent in list(folder.parents)[:-2]:  # pytest's folders are for their owner alone
-            parent.chmod(parent.stat().st_mode | 0o011)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -37,12 +37,12 @@ class Base:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str | None]:
+def server() -> Iterator[str | None]:
     """None: there is none."""
     if why_not() is not None:
         yield None
     else:
-        with postgres(tmp_path_factory.mktemp("postgres") / "server") as url:
+        with postgres() as url:
             yield url
 
 
@@ -140,18 +140,20 @@ def test_values_of_every_kind(base: Base) -> None:
     many = pa.schema(
         [
             *(("id", pa.int32()), ("b", pa.bool_()), ("d", pa.float64()), ("m", pa.float64()), ("t", pa.timestamp("us", tz="UTC"))),
-            *(("x", pa.binary()), ("j", pa.string()), ("n", pa.string())),
+            *(("x", pa.binary()), ("j", pa.string()), ("n", pa.string()), ("c", pa.date32()), ("e", pa.decimal128(9, 2))),
         ]
     )
     lite = base.url.startswith("sqlite")
-    time, data, json = ("text", "blob", "text") if lite else ("timestamp", "bytea", "jsonb")
-    base.execute(f"CREATE TABLE orders (id int, b boolean, d float, m numeric, t {time}, x {data}, j {json}, n text)")
+    time, data, json, day = ("text", "blob", "text", "text") if lite else ("timestamp", "bytea", "jsonb", "date")
+    base.execute(f"CREATE TABLE orders (id int, b boolean, d float, m numeric, t {time}, x {data}, j {json}, n text, c {day}, e numeric)")
     data = "x'00ff'" if lite else "'\\x00ff'"
-    base.execute(f"INSERT INTO orders VALUES (1, true, 1.5, 2.25, '2026-01-02T03:04:05', {data}, '[1]', NULL)")
+    base.execute(f"INSERT INTO orders VALUES (1, true, 1.5, 2.25, '2026-01-02T03:04:05', {data}, '[1]', NULL, '2026-01-02', 2.25)")
 
     (found,) = batches(base, many)
     at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-    assert found == [{"id": 1, "b": True, "d": 1.5, "m": 2.25, "t": at, "x": b"\x00\xff", "j": "[1]", "n": None}]
+    assert found == [
+        {"id": 1, "b": True, "d": 1.5, "m": 2.25, "t": at, "x": b"\x00\xff", "j": "[1]", "n": None, "c": at.date(), "e": Decimal("2.25")}
+    ]
 
 
 def test_a_value_of_another_kind_is_told(base: Base) -> None:

@@ -20,7 +20,7 @@ from raftka.pipeline.connect.iceberg_options import iceberg_options
 from raftka.pipeline.connect.table_options import table_sink, table_source
 from raftka.pipeline.connect.webhook_options import webhook_options
 from raftka.pipeline.errors import OptionRefused
-from raftka.pipeline.records.fields import Field, fields
+from raftka.pipeline.records.fields import Field, Group, Many, MapOf, fields
 
 FILE_FORMATS = ("csv", "json", "parquet")
 SOURCES = ("files", "table")
@@ -78,8 +78,8 @@ def _file_source(name: str, told: Mapping[str, Json], folder: Path) -> Source:
     given = plain_options(told.get("options", {}), f"{name}.options")
     _refuse_ours(name, given)
     wanted = _fields(name, told)
-    if kind == "csv" and (nested := [each.name for each in wanted if not isinstance(each.kind, str) or each.kind == "binary"]):
-        raise OptionRefused(f"{name}.fields: {nested[0]} can not be in a CSV file: lists, groups and bytes have no place there")
+    if kind == "csv" and (nested := [each.name for each in wanted if isinstance(each.kind, Many | Group | MapOf) or each.kind == "binary"]):
+        raise OptionRefused(f"{name}.fields: {nested[0]} can not be in a CSV file: lists, groups, maps and bytes have no place there")
     options = {"path": path_of(told["files"], folder, f"{name}.files"), "maxFileAge": ALL_TIMES}
     if kind != "parquet":
         options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}

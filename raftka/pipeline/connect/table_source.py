@@ -7,8 +7,8 @@ keeps the bounds away from values that transactions may still be writing.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
-from decimal import Decimal
+from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING
 
 from raftka.json_values import Json, JsonObject
@@ -126,7 +126,7 @@ def as_arrow(source: TableSource, schema: "pa.Schema", rows: Sequence[Sequence[o
     for at, each in enumerate(schema):
         try:
             arrays.append(pa.array([cell(row[at], each.type) for row in rows], each.type))
-        except (ValueError, TypeError, OverflowError, pa.ArrowException) as error:
+        except (ValueError, TypeError, OverflowError, InvalidOperation, pa.ArrowException) as error:
             raise PipelineError(
                 f"a row of {source.name} has no {each.type} in its column {each.name}: {_first_misfit(rows, at, each.type, error)}"
             ) from None
@@ -139,7 +139,7 @@ def _first_misfit(rows: Sequence[Sequence[object]], at: int, kind: object, error
     for row in rows:
         try:
             pa.array([cell(row[at], kind)], kind)
-        except (ValueError, TypeError, OverflowError, pa.ArrowException):
+        except (ValueError, TypeError, OverflowError, InvalidOperation, pa.ArrowException):
             return repr(row[at])[:SHOWN]
     return str(error)
 
@@ -155,6 +155,14 @@ def cell(value: object, kind: object) -> Json:
         if not isinstance(value, datetime):
             raise ValueError(value)
         return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+    if types.is_date(kind):
+        if isinstance(value, datetime):
+            raise ValueError(value)
+        return date.fromisoformat(value) if isinstance(value, str) else value
+    if types.is_decimal(kind):
+        if isinstance(value, bool):
+            raise ValueError(value)
+        return Decimal(str(value))
     if types.is_boolean(kind):
         if value not in (0, 1):
             raise ValueError(value)
