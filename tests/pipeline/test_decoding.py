@@ -57,6 +57,12 @@ def test_a_column_for_each_field_and_one_for_what_was_wrong() -> None:
     ]
 
 
+def test_errors_alone() -> None:
+    values = pa.array([b'{"truck": 7, "latitude": 52}', b'{"truck": 7}', None], pa.binary())
+
+    assert decoder().errors(values).to_pylist() == [None, "there is no latitude", "it has no value"]
+
+
 @pytest.mark.parametrize(
     ("value", "said"),
     [

@@ -158,7 +158,7 @@ def test_unknown_numbers_and_other_types_are_dead_letters(raftka_registry: Regis
     number = rest.register("other", {"type": "object"}, schemaType="JSON")
     reading = decoder(raftka_registry, TRUCK, "avro")
 
-    assert reading.row(framed(999, b"\2"))[1] == "the registry has no schema 999"
+    assert reading.row(framed(999, b"\2"))[1] == "schema 999: the registry has no schema 999"
     assert reading.row(framed(number, b"{}"))[1] == f"schema {number} is of the type JSON, and this stream is avro"
     assert reading.row(b"{}")[1] == "no Avro: it does not begin with a zero byte and the number of a schema"
 

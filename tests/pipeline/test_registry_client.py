@@ -2,12 +2,15 @@
 
 import json
 import pickle
+import ssl
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
+import trustme
 
 from raftka.pipeline.errors import OptionRefused
 from raftka.pipeline.records.registry_client import (
@@ -70,7 +73,7 @@ def test_an_unknown_number_is_asked_for_again_later() -> None:
     registry = Registry({})
 
     for _ in range(3):
-        with pytest.raises(UnknownSchema):
+        with pytest.raises(UnknownSchema, match="the registry has no schema 7"):
             registry.client.schema(7)
     assert registry.asked == ["/schemas/ids/7"] * 2  # the second time after the moment that an instance may be behind
     assert registry.pauses == [GRACE_S]
@@ -117,6 +120,20 @@ def test_a_refused_login_fails_the_batch_at_once() -> None:
     assert registry.pauses == []
 
 
+def test_a_schema_that_this_user_may_not_see_is_one_dead_letter() -> None:
+    registry = Registry({"/schemas/ids/7": (403, {"error_code": 40301, "message": "User is denied"})})
+
+    with pytest.raises(UnknownSchema, match="the registry does not let this user see schema 7"):
+        registry.client.schema(7)
+
+
+def test_a_refusal_that_is_not_the_registrys_fails_the_batch() -> None:
+    registry = Registry({"/schemas/ids/7": (403, b"<html>")})
+
+    with pytest.raises(RegistryAway, match="does not let us in"):
+        registry.client.schema(7)
+
+
 def test_the_second_registry_answers_for_the_first() -> None:
     registry = Registry({"/schemas/ids/7": OSError("away"), "http://b/schemas/ids/7": (200, {"schema": "of b"})}, (URL, "http://b"))
 
@@ -141,7 +158,7 @@ def test_what_is_no_url_is_refused(url: str) -> None:
 # over HTTP
 
 
-def serve(answer: Callable[[BaseHTTPRequestHandler], None]) -> ThreadingHTTPServer:
+def serve(answer: Callable[[BaseHTTPRequestHandler], None], tls: ssl.SSLContext | None = None) -> ThreadingHTTPServer:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             answer(self)
@@ -150,6 +167,8 @@ def serve(answer: Callable[[BaseHTTPRequestHandler], None]) -> ThreadingHTTPServ
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     Thread(target=server.serve_forever, daemon=True).start()
     return server
 
@@ -170,6 +189,32 @@ def test_the_request_has_the_path_below_the_url_and_the_login() -> None:
     server.server_close()
 
     assert seen == [("/registry/schemas/ids/7", "Basic YTpi")]
+
+
+def test_tls_trusts_the_given_authority_alone_and_shows_a_certificate(tmp_path: Path) -> None:
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(200)
+        request.end_headers()
+        request.wfile.write(b"{}")
+
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    authority.issue_cert("reader@example").private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "me.pem"))
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    authority.configure_trust(tls)
+    tls.verify_mode = ssl.CERT_REQUIRED
+    server = serve(answer, tls)
+    url = f"https://127.0.0.1:{server.server_port}"
+    ca, me = str(tmp_path / "ca.pem"), str(tmp_path / "me.pem")
+
+    assert Http(RegistryAccess((url,), ca=ca, certificate=me))(url, "/") == (200, b"{}")
+    with pytest.raises(ssl.SSLCertVerificationError):
+        Http(RegistryAccess((url,), certificate=me))(url, "/")
+    with pytest.raises(OSError, match=r"(?i)certificate|reset|broken pipe|EOF"):
+        Http(RegistryAccess((url,), ca=ca))(url, "/")
+    server.shutdown()
+    server.server_close()
 
 
 def test_an_answer_that_is_too_long_or_takes_too_long_is_no_answer() -> None:

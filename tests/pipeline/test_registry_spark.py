@@ -68,7 +68,7 @@ def test_versions_come_while_the_query_runs_and_the_registry_goes(spark: Any, cl
         (3, None, date(2026, 1, 2), {}, 1.5),
         (4, Decimal("2.50"), date(2026, 1, 3), {"b": 2}, None),
     ]
-    assert [dict(letter["headers"])["error"] for letter in letters] == [b"the registry has no schema 99"]
+    assert [dict(letter["headers"])["error"] for letter in letters] == [b"schema 99: the registry has no schema 99"]
 
     produce(player, topic, framed(100, b""))
     again = good(found, "trucks").writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start()

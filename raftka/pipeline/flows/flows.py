@@ -3,7 +3,7 @@
 In a definition nothing may ask Spark what a frame looks like, and Connect's frames ask when they are given a Python function: `told` spares them it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +11,7 @@ from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.functions import arrow_udf
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructType
 
 from raftka.pipeline.flows.sources import declare_source
 from raftka.pipeline.flows.streams import Declared, Output, StreamSpec, load
@@ -62,14 +62,22 @@ def raw(found: Declared, stream: StreamSpec, bounded: Mapping[str, str] | None =
 
 def parsed(found: Declared, stream: StreamSpec, bounded: Mapping[str, str] | None = None) -> DataFrame:
     """`_decoded` beside the record's own columns: its fields, or why there are none."""
-    decoder = Decoder(stream.formats, stream.fields, stream.schemas, stream.registry)
     wanted = StructType.fromJson(spark_json(stream.fields or TEXT)).add(ERROR, "string")
+    return _with_decoded(found, stream, bounded, _decoder(stream).columns, wanted)
 
+
+def _decoder(stream: StreamSpec) -> Decoder:
+    return Decoder(stream.formats, stream.fields, stream.schemas, stream.registry)
+
+
+def _with_decoded(
+    found: Declared, stream: StreamSpec, bounded: Mapping[str, str] | None, function: Callable[[pa.Array], pa.Array], kind: StructType | StringType
+) -> DataFrame:
     def decode(values: pa.Array) -> pa.Array:
-        return decoder.columns(values)
+        return function(values)
 
     # Said to be random, so that Spark does not decode once to filter and once more to select.
-    decoded = arrow_udf(decode, wanted).asNondeterministic()
+    decoded = arrow_udf(decode, kind).asNondeterministic()
     return raw(found, stream, bounded).select("*", decoded("value").alias("_decoded"))
 
 
@@ -88,8 +96,9 @@ def good(found: Declared, name: str, bounded: Mapping[str, str] | None = None) -
 
 def bad(found: Declared, stream: StreamSpec, bounded: Mapping[str, str] | None = None) -> DataFrame:
     """As a dead letter: the record as it was, with headers that say where it was and what is wrong with it."""
-    rows = parsed(found, stream, bounded).where(f"_decoded.{ERROR} is not null")
-    headers = {"topic": "topic", "partition": "partition", "offset": "offset", "timestamp": "unix_millis(timestamp)", "error": f"_decoded.{ERROR}"}
+    # The errors alone: the fields of the records that fit would go from Python to Java for nothing.
+    rows = _with_decoded(found, stream, bounded, _decoder(stream).errors, StringType()).where("_decoded is not null")
+    headers = {"topic": "topic", "partition": "partition", "offset": "offset", "timestamp": "unix_millis(timestamp)", "error": "_decoded"}
     pairs = ", ".join(f"named_struct('key', '{name}', 'value', cast(cast({what} as string) as binary))" for name, what in headers.items())
     return rows.selectExpr("key", "value", f"array({pairs}) as headers")
 

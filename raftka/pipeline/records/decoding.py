@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from raftka.json_values import Json, JsonObject
 from raftka.pipeline.errors import PipelineError
-from raftka.pipeline.records.arrow_types import arrow_type, struct_array
+from raftka.pipeline.records.arrow_types import ERROR, arrow_type, struct_array
 from raftka.pipeline.records.fast_json import FastJson, FastRows
 from raftka.pipeline.records.fields import Field, Group, Misfit, fitting, parsed_json
 from raftka.pipeline.records.framed import HEADER, AvroFolder, FromRegistry
@@ -56,6 +56,10 @@ class Decoder:
         mixed = len(self._formats) > 1
         slow = self._framed_columns if mixed else self.one_by_one
         return fast.columns(self._bare(values), lambda places: slow(values.take(places)))
+
+    def errors(self, values: pa.Array) -> pa.Array:
+        """The error of each row, null where it fits."""
+        return self.columns(values).field(ERROR)
 
     def _framed_columns(self, values: pa.Array) -> pa.StructArray:
         if self._fast is None:

@@ -90,8 +90,8 @@ class FromRegistry:
             return parsed_json(value[HEADER:])
         try:
             return self._readers.read(number, value[HEADER:])
-        except UnknownSchema:
-            raise Misfit(f"the registry has no schema {number}") from None
+        except UnknownSchema as error:
+            raise Misfit(f"schema {number}: {error}") from None
 
     def _reader(self, number: int) -> Read:
         schema = self._client.schema(number)

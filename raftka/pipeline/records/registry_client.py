@@ -33,7 +33,7 @@ class RegistryAway(PipelineError):
 
 
 class UnknownSchema(Exception):
-    """The registry knows no such schema."""
+    """The registry knows no such schema, or none that this user may see: the text says it."""
 
 
 class Reference(NamedTuple):
@@ -126,7 +126,7 @@ class RegistryClient:
         self._access, self._clock, self._pause = access, clock, pause
         self._get = get or Http(access, clock)
         self._found: dict[str, Schema] = {}
-        self._unknown: dict[str, float] = {}  # when it may be asked for again
+        self._unknown: dict[str, tuple[str, float]] = {}  # why, and when it may be asked for again
         self._grace_from = float("-inf")
 
     @staticmethod
@@ -137,38 +137,39 @@ class RegistryClient:
 
     def schema(self, number: int, *, serialized: bool = False) -> Schema:
         """`serialized`: a Protobuf schema as its descriptor in base64."""
-        return self._schema(f"/schemas/ids/{number}", serialized)
+        return self._schema(f"/schemas/ids/{number}", f"schema {number}", serialized)
 
     def version(self, subject: str, version: int, *, serialized: bool = False) -> Schema:
-        return self._schema(f"/subjects/{quote(subject, safe='')}/versions/{version}", serialized)
+        return self._schema(f"/subjects/{quote(subject, safe='')}/versions/{version}", f"version {version} of {subject}", serialized)
 
-    def _schema(self, path: str, serialized: bool) -> Schema:
+    def _schema(self, path: str, what: str, serialized: bool) -> Schema:
         # A schema that others refer to may be deleted: it is still to be had.
         deleted = "deleted=true" if path.startswith("/subjects") else ""
         query = "&".join(each for each in (deleted, "format=serialized" if serialized else "") if each)
         path += f"?{query}" if query else ""
         found = self._found.get(path)
         if found is None:
-            found = self._asked(path)
+            found = self._asked(path, what)
             _keep(self._found, path, found)
         return found
 
-    def _asked(self, path: str) -> Schema:
+    def _asked(self, path: str, what: str) -> Schema:
         now = self._clock()
-        if self._unknown.get(path, now) > now:
-            raise UnknownSchema
-        answer = self._answer(path)
-        if answer is None and now >= self._grace_from:  # not for each one: records may name thousands that are none
+        why, again = self._unknown.get(path, ("", now))
+        if again > now:
+            raise UnknownSchema(why)
+        answer = self._answer(path, what)
+        if isinstance(answer, str) and now >= self._grace_from:  # not for each one: records may name thousands that are none
             self._grace_from = now + UNKNOWN_S
             self._pause(GRACE_S)
-            answer = self._answer(path)
-        if answer is None:
-            _keep(self._unknown, path, now + UNKNOWN_S)
-            raise UnknownSchema
+            answer = self._answer(path, what)
+        if isinstance(answer, str):
+            _keep(self._unknown, path, (answer, now + UNKNOWN_S))
+            raise UnknownSchema(answer)
         return answer
 
-    def _answer(self, path: str) -> Schema | None:
-        """None: there is no such schema. Raises RegistryAway."""
+    def _answer(self, path: str, what: str) -> Schema | str:
+        """A text: why there is no such schema. Raises RegistryAway."""
         why = ""
         for pause in (0.0, *PAUSES_S):
             if pause:
@@ -184,7 +185,9 @@ class RegistryClient:
                     return _schema(document, url)
                 code = document.get("error_code") if document is not None else None
                 if status == 404 and code in (NO_SUBJECT, NO_VERSION, NO_SCHEMA):
-                    return None
+                    return f"the registry has no {what}"
+                if status == 403 and str(code).startswith("403"):  # any record may name a schema that is others'
+                    return f"the registry does not let this user see {what}"
                 why = f"{url}{path}: HTTP {status}" + (f", {code}: {document.get('message')}" if document else "")
                 if status in (401, 403):
                     raise RegistryAway(f"the registry does not let us in. {why}. Look at its user and password (docs/pipeline.md)")
