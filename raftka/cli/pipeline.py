@@ -91,9 +91,12 @@ def run(folder: Path, every_s: float, port: int, no_page: bool, master: str | No
     """
     from raftka.pipeline.flows.runner import run
     from raftka.pipeline.flows.streams import set_cluster
+    from raftka.pipeline.project import load_project
 
     page = None if no_page else port
-    with given_cluster(bootstrap_server) as cluster:
+    state = load_project(folder).state
+    state.mkdir(exist_ok=True)
+    with given_cluster(bootstrap_server, state) as cluster:  # not where other programs tidy up
         set_cluster(cluster.named_server, cluster.config)
         run(folder, every_s=every_s, port=page, master=master, config=config, say=lambda line: print(line, flush=True))
 

@@ -69,6 +69,7 @@ class Reading:
         given["kafka.isolation.level"] = "read_committed"  # what was written exactly once
         self._options: SourceOptions = source_options(given, streaming=True)
         self._topic, self._take, self._kept = topic, take, kept
+        self._position: Mapping[str, Json] | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"page-{topic}", daemon=True)
 
@@ -79,23 +80,27 @@ class Reading:
         self._stopping.set()
 
     def _run(self) -> None:
-        position: Mapping[str, Json] | None = None
         while not self._stopping.is_set():
-            brokers = Brokers(self._options.bootstrap, "raftka-page", PATIENCE_S, read_committed=True, security=self._options.security)
-            stream = Stream(self._options, brokers)
             try:
-                position = position or stream.initial()
-                while not self._stopping.wait(POLL_S):
-                    end = stream.latest(position)
-                    if end != position:
-                        self._read(brokers, stream, position, end)
-                        position = end
-                    self._kept.trouble = None
+                self._follow()
             except (PipelineError, OSError) as error:
                 self._kept.trouble = f"{self._topic}: {error}"
                 self._stopping.wait(AFTER_FAILURE_S)
-            finally:
-                brokers.close()
+
+    def _follow(self) -> None:
+        """From where it was, until it is to stop. Raises PipelineError and OSError."""
+        brokers = Brokers(self._options.bootstrap, "raftka-page", PATIENCE_S, read_committed=True, security=self._options.security)
+        try:
+            stream = Stream(self._options, brokers)
+            position = self._position or stream.initial()
+            while not self._stopping.wait(POLL_S):
+                end = stream.latest(position)
+                if end != position:
+                    self._read(brokers, stream, position, end)
+                    self._position = position = end
+                self._kept.trouble = None
+        finally:
+            brokers.close()
 
     def _read(self, brokers: Brokers, stream: Stream, begin: Mapping[str, Any], end: Mapping[str, Any]) -> None:
         from raftka.pipeline.topics.reader import read

@@ -13,7 +13,10 @@ from raftka.pipeline.java import cache_folder, java_home
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DEFAULTS = {"spark.sql.session.timeZone": "UTC"}  # timestamps of records are moments; printed they should look the same everywhere
+DEFAULTS = {
+    "spark.sql.session.timeZone": "UTC",  # timestamps of records are moments; printed they should look the same everywhere
+    "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|keystore[.]key",  # Spark's own, and what logins and TLS have
+}
 
 
 def session(

@@ -70,7 +70,12 @@ def test_streams_sql_and_audit_log_in_and_spark_never_has_the_secret(
     query.awaitTermination()
     plan = query._jsq.explainInternal(True) + records._jdf.queryExecution().toString()
 
+    login = {f"kafka.{name}": value for name, value in Secured(cluster, cluster.client_files(), "SCRAM-SHA-512").java().items()}
+    inline = spark.readStream.format("raftka").options(**{"kafka.bootstrap.servers": "a:1"}, subscribe="t", **login).load()
+    plan += inline._jdf.queryExecution().toString()
+
     assert f"kafka.client.config={file}" in plan
+    assert "kafka.sasl.jaas.config=" in plan
     kept = [path.read_bytes() for path in (tmp_path / "checkpoint").rglob("*") if path.is_file()]
     assert kept
     assert PASSWORD not in plan

@@ -30,8 +30,8 @@ class Given(NamedTuple):
 
 
 @contextmanager
-def given_cluster(server: str) -> Iterator[Given]:
-    """The file is there until the block ends; one that is made of -X or a profile is for this user alone."""
+def given_cluster(server: str, folder: Path | None = None) -> Iterator[Given]:
+    """The file is there until the block ends; one that is made of -X or a profile is for this user alone, in `folder`."""
     context = click.get_current_context()
     profile: Profile | None = context.meta.get(CLIENT_PROFILE)
     is_named = context.get_parameter_source("bootstrap_server") is not ParameterSource.DEFAULT or bool(profile and profile.server)
@@ -42,7 +42,7 @@ def given_cluster(server: str) -> Iterator[Given]:
     from raftka.cli.admin.client import command_properties
 
     properties, _ = command_properties()
-    descriptor, name = tempfile.mkstemp(prefix="raftka-client-", suffix=".json")  # of mode 0600
+    descriptor, name = tempfile.mkstemp(prefix="raftka-client-", suffix=".json", dir=folder)  # of mode 0600
     try:
         with os.fdopen(descriptor, "w") as made:
             json.dump(properties, made)

@@ -8,6 +8,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from raftka.json_values import Json, JsonObject
@@ -39,15 +40,17 @@ def _write(path: Path, what: Json) -> None:
 
 
 def serve(project: Project, answer: Callable[[JsonObject], JsonObject]) -> None:
-    """Answer what waits. `answer` may raise PipelineError, which the client is told."""
-    for path in _waiting(project):
-        request = _read(path)
-        path.unlink(missing_ok=True)
-        try:
-            found: JsonObject = {"done": answer(request)}
-        except PipelineError as error:
-            found = {"error": str(error)}
-        _write(_folder(project, "answers") / path.name, found)
+    """Answer what waits. `answer` may raise PipelineError, which the client is told. A request or an answer that cannot be read or written, as on a
+    full disk, is left: its client gives up by itself."""
+    with suppress(OSError):
+        for path in _waiting(project):
+            request = _read(path)
+            path.unlink()
+            try:
+                found: JsonObject = {"done": answer(request)}
+            except PipelineError as error:
+                found = {"error": str(error)}
+            _write(_folder(project, "answers") / path.name, found)
 
 
 def clear(project: Project) -> None:
@@ -65,7 +68,7 @@ def _waiting(project: Project) -> list[Path]:
                 path.unlink()
         except FileNotFoundError:
             """Its client has just fetched it."""
-    return sorted(_folder(project, "requests").glob("*.json"))[:AT_ONCE]
+    return sorted(path for path in _folder(project, "requests").glob("*.json") if path.is_file())[:AT_ONCE]
 
 
 def _read(path: Path) -> JsonObject:
