@@ -159,10 +159,10 @@ def test_help_names_every_command() -> None:
 
 def test_spark_is_installed_when_it_is_asked_for(checkout: Checkout) -> None:
     checkout.run("test")
-    assert not any("[pipeline]" in line for line in checkout.asked())
+    assert not any("[pipeline" in line for line in checkout.asked())
 
     checkout.run("setup", "pipeline")
-    assert f"python3 -m pip --python {checkout.folder}/.venv/bin/python install --quiet -e {checkout.folder}[pipeline]" in checkout.asked()
+    assert f"python3 -m pip --python {checkout.folder}/.venv/bin/python install --quiet -e {checkout.folder}[pipeline-dev]" in checkout.asked()
 
     checkout.run("bench", "pipeline")
     assert checkout.asked() == ["python -m bench pipeline"]

@@ -288,6 +288,8 @@ def test_twice_the_items_are_twice_the_calls(shared: Stage, api: AnyApi, path: t
         calls(shared, api, Maker(shared, api, path, kind, 1).request())  # from now on the message's code is compiled
         some = calls(shared, api, Maker(shared, api, path, kind, ITEMS).request())
         more = calls(shared, api, Maker(shared, api, path, kind, 2 * ITEMS).request())
+        if more - some < ITEMS // 2:  # timers may have been due while the first answer was on its way
+            some = min(some, calls(shared, api, Maker(shared, api, path, kind, ITEMS).request()))
     finally:
         node.dispatcher.authorizer = before
     assert more <= RATIO * some + NOISE, f"{some} calls for {ITEMS} items, {more} for {2 * ITEMS}"

@@ -38,6 +38,7 @@ def kafka_jars(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def spark(kafka_jars: str) -> Iterator[Any]:
+    pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
     from raftka.pipeline.spark import session
 
     with pytest.MonkeyPatch.context() as patch:
