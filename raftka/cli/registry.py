@@ -40,7 +40,8 @@ def serve(bootstrap_server: str, host: str, port: int, topic: str, login: str | 
     from raftka.cli.admin.client import command_security
     from raftka.client.blocking.client import Client
     from raftka.client.blocking.connection import ClientError, addresses_of
-    from raftka.registry.broker_access import BrokerAccess, as_user
+    from raftka.registry.access import User
+    from raftka.registry.broker_access import as_user
     from raftka.registry.errors import RegistryError
     from raftka.registry.server import CLIENT_ID, Port, RegistryServer, port_tls
 
@@ -54,15 +55,17 @@ def serve(bootstrap_server: str, host: str, port: int, topic: str, login: str | 
     def report(what: str, why: str) -> None:
         print(f"{what} failed: {why}", file=sys.stderr, flush=True)
 
+    def client_of(user: User) -> Client:
+        return Client(brokers, CLIENT_ID, security=as_user(security, login or "", user))
+
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, lambda *_: over.set())
     try:
         brokers, security, tls = addresses_of(bootstrap_server), command_security(), port_tls(certificate, key)
-        access = BrokerAccess(lambda user: Client(brokers, CLIENT_ID, security=as_user(security, login or "", user))) if login else None
-        if access is not None and tls is None:
+        if login and tls is None:
             print("passwords come in the open: --certificate gives the port TLS", file=sys.stderr, flush=True)
         make_client = partial(Client, brokers, CLIENT_ID, security=security)
-        with RegistryServer(make_client, Port(host, port, tls), topic, access=access, login=access, report=report, lost=lost) as server:
+        with RegistryServer(make_client, Port(host, port, tls), topic, client_of=client_of if login else None, report=report, lost=lost) as server:
             print(f"schema registry: {server.url}", flush=True)
             over.wait()
     except (RegistryError, ClientError, OSError, ValueError) as error:

@@ -14,7 +14,7 @@ from raftka.client.blocking.connection import addresses_of
 from raftka.client.connection import Address
 from raftka.properties_file import parse_properties
 from raftka.registry.access import User
-from raftka.registry.broker_access import BrokerAccess, as_user
+from raftka.registry.broker_access import as_user
 from raftka.registry.server import CLIENT_ID, Port, RegistryServer, port_tls
 from raftka.security.client_security import ClientSecurity, client_security
 
@@ -30,15 +30,13 @@ class Edge:
         self._security = client_security(properties)
         tls = port_tls(settings["registry.ssl.certificate.location"], settings["registry.ssl.key.location"])
         mechanism: str | None = settings["registry.login.mechanism"]
-        access = BrokerAccess(partial(self._client_of, mechanism)) if mechanism else None
-        if access is not None and tls is None:
+        if mechanism and tls is None:
             events.warning("http_logins_in_the_open", port="registry")
         self._server = RegistryServer(
             partial(self._client, self._security),
             Port(settings["registry.host"], settings["registry.port"], tls),
             settings["registry.topic"],
-            access=access,
-            login=access,
+            client_of=partial(self._client_of, mechanism) if mechanism else None,
             report=lambda what, why: events.warning("registry_failed", request=what, error=why),
             lost=lambda error: events.error("registry_failed", request="reading", error=str(error)),
         )

@@ -2,6 +2,7 @@
 
 import json
 import re
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -10,7 +11,8 @@ from urllib.parse import parse_qs, unquote
 from raftka import __version__
 from raftka.json_values import Json, JsonObject
 from raftka.registry.access import ALTER, DELETE, SEE, WRITE, Access, User
-from raftka.registry.errors import INVALID_SCHEMA, RegistryError, invalid_version, no_subject
+from raftka.registry.errors import INVALID_SCHEMA, LimitReached, RegistryError, invalid_version, no_subject
+from raftka.registry.limits import NAME_CHARACTERS
 from raftka.registry.records import AVRO, Body, Registered, SchemaReference, read_references
 from raftka.registry.registry import Asked, Registry
 from raftka.registry.schemas import MODULES
@@ -51,6 +53,8 @@ class Request:
         """Raises RegistryError."""
         try:
             found = json.loads(self.body or b"{}")
+            if b"\\ud" in self.body.lower():  # perhaps half of a surrogate pair, which no record can have
+                json.dumps(found, ensure_ascii=False).encode()
         except (ValueError, RecursionError):
             raise RegistryError(UNPROCESSABLE, "the body is no JSON") from None
         if not isinstance(found, dict):
@@ -62,7 +66,7 @@ class Route(NamedTuple):
     method: str
     path: re.Pattern[str]
     answer: Callable[..., Json]  # of the request and the parts of its path
-    slow: bool  # for a thread: it parses or writes
+    slow: bool  # for a thread: it parses, writes, or may have a long answer
 
 
 class Api:
@@ -77,15 +81,15 @@ class Api:
             ("POST", "/subjects/SUBJECT/versions", self._register, slow),
             ("POST", "/subjects/SUBJECT", self._find, slow),
             ("GET", "/subjects/SUBJECT/versions/VERSION", self._version, fast),
-            ("GET", "/subjects/SUBJECT/versions", self._versions, fast),
+            ("GET", "/subjects/SUBJECT/versions", self._versions, slow),
             ("GET", "/subjects", self._subjects, slow),
             ("GET", "/schemas/ids/ID/schema", self._schema_text, fast),
-            ("GET", "/schemas/ids/ID/subjects", self._subjects_of_id, fast),
-            ("GET", "/schemas/ids/ID/versions", self._versions_of_id, fast),
+            ("GET", "/schemas/ids/ID/subjects", self._subjects_of_id, slow),
+            ("GET", "/schemas/ids/ID/versions", self._versions_of_id, slow),
             ("GET", "/schemas/types", lambda request: sorted(MODULES), fast),
             ("GET", "/schemas", self._schemas, slow),
             ("GET", "/subjects/SUBJECT/versions/VERSION/schema", self._version_text, fast),
-            ("GET", "/subjects/SUBJECT/versions/VERSION/referencedby", self._referenced_by, fast),
+            ("GET", "/subjects/SUBJECT/versions/VERSION/referencedby", self._referenced_by, slow),
             ("DELETE", "/subjects/SUBJECT", self._delete_subject, slow),
             ("DELETE", "/subjects/SUBJECT/versions/VERSION", self._delete_version, slow),
             ("POST", "/compatibility/subjects/SUBJECT/versions/VERSION", self._compatible, slow),
@@ -107,13 +111,19 @@ class Api:
             ("GET", "/", lambda request: {}, fast),
         ]
 
+    @property
+    def lock(self) -> threading.RLock:
+        """Taken by each answer."""
+        return self._registry.lock
+
     def route(self, request: Request) -> tuple[Route, list[str]]:
         """Return the route, and the parts of the path that have names in it. Raises RegistryError."""
         other = False
         for route in self._routes:
             match = route.path.fullmatch(request.path)
             if match is not None and route.method == request.method:
-                return route, [unquote(part) for part in match.groups()]
+                slow = route.slow or request.query.get("format") == "serialized"  # which is parsed for it
+                return route._replace(slow=slow), [unquote(part) for part in match.groups()]
             other = other or match is not None
         raise RegistryError(NO_METHOD, "HTTP 405 Method Not Allowed") if other else RegistryError(NO_PATH, "HTTP 404 Not Found")
 
@@ -154,9 +164,9 @@ class Api:
         return [each for each in found if self._access.may(request.user, SEE, each.subject)]
 
     def _may_see_id(self, request: Request, state: State, number: int) -> None:
-        users = {each.subject for each in state.users(number, deleted=True)}
-        if not any(self._access.may(request.user, SEE, subject) for subject in users):
-            self._access.check(request.user, SEE, min(users))
+        first = next(state.subjects_of(number))
+        if not any(self._access.may(request.user, SEE, subject) for subject in state.subjects_of(number)):
+            self._access.check(request.user, SEE, first)
 
     def _schemas(self, request: Request) -> Json:
         prefix, latest_only, deleted = request.query.get("subjectPrefix", ""), request.flag("latestOnly"), request.flag("deleted")
@@ -248,7 +258,7 @@ class Api:
     def _set_level(self, request: Request, subject: str | None = None) -> Json:
         self._access.check(request.user, ALTER, subject)
         wanted = request.json().get("compatibility")
-        return {"compatibility": self._registry.set_level(subject, str(wanted).upper())}
+        return {"compatibility": self._registry.set_level(None if subject is None else _subject(subject), str(wanted).upper())}
 
     def _no_level(self, request: Request, subject: str | None = None) -> Json:
         self._access.check(request.user, ALTER, subject)
@@ -262,7 +272,8 @@ class Api:
     def _set_mode(self, request: Request, subject: str | None = None) -> Json:
         self._access.check(request.user, ALTER, subject)
         wanted = request.json().get("mode")
-        return {"mode": self._registry.set_mode(subject, str(wanted).upper(), force=request.flag("force"))}
+        name = None if subject is None else _subject(subject)
+        return {"mode": self._registry.set_mode(name, str(wanted).upper(), force=request.flag("force"))}
 
     def _no_mode(self, request: Request, subject: str | None = None) -> Json:
         self._access.check(request.user, ALTER, subject)
@@ -289,7 +300,9 @@ def _version(text: str) -> int:
 
 
 def _subject(name: str) -> str:
-    """One that a new version may have. Raises RegistryError."""
+    """One that a new version or setting may have. Raises RegistryError."""
+    if len(name) > NAME_CHARACTERS.value:
+        raise LimitReached(NAME_CHARACTERS, UNPROCESSABLE, f"a subject's name has {len(name):,} characters")
     if not name or any(ord(each) < ord(" ") for each in name):
         raise RegistryError(UNPROCESSABLE, "a subject's name has no control characters")
     if name.startswith(":."):
@@ -310,6 +323,8 @@ def _asked(request: Request) -> Asked:
     except ValueError as error:
         raise RegistryError(UNPROCESSABLE, str(error)) from None
     given = [None if each in (None, -1, 0) else each for each in (number, version)]
+    if any(each is not None and not 0 < each <= LARGEST_VERSION for each in given):
+        raise RegistryError(UNPROCESSABLE, f"id and version are between 1 and {LARGEST_VERSION}")
     return Asked(Body(str(schema_type), text, references), request.flag("normalize"), *given)
 
 

@@ -17,9 +17,10 @@ import trio
 
 from raftka.client.blocking.client import Client
 from raftka.client.blocking.connection import Broken
+from raftka.limits import Limit
 from raftka.registry.access import ALTER, DELETE, FORBIDDEN, SEE, WRITE, User, topic_of
 from raftka.registry.errors import STORE_FAILED, RegistryError
-from raftka.registry.limits import USERS
+from raftka.registry.limits import RIGHTS, USERS
 from raftka.security import acls
 from raftka.security.client_security import ClientSecurity, client_security
 from raftka.wire.messages.metadata import METADATA
@@ -47,11 +48,14 @@ class Rights(NamedTuple):
 
 
 class BrokerAccess:
-    def __init__(self, client_of: Callable[[User], Client], now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, client_of: Callable[[User], Client], now: Callable[[], float] = time.monotonic, hit: Callable[[Limit], None] = lambda limit: None
+    ) -> None:
         """`client_of`: one that logs in as this user."""
-        self._client_of, self._now = client_of, now
+        self._client_of, self._now, self._hit = client_of, now, hit
         self._salt = secrets.token_bytes(16)
-        self._known: dict[str, Rights] = {}  # by user's name; who came longest ago first
+        self._known: dict[str, Rights] = {}  # by user's name, the oldest login first
+        self._kept = 0  # topics of all of them
         self._lock = threading.Lock()
         self._threads = trio.CapacityLimiter(LOGINS_AT_ONCE)
 
@@ -92,7 +96,7 @@ class BrokerAccess:
         rights = self._known.get(user.name)
         if answer is None or rights is None or answer.topics[0].error_code:
             return False
-        rights.topics[topic] = BITS[SEE]
+        self._keep(user.name, rights._replace(topics={**rights.topics, topic: BITS[SEE]}))
         return True
 
     def _as(self, user: User, ask: Callable[[Client], T]) -> T | None:
@@ -119,12 +123,21 @@ class BrokerAccess:
         if answer is None:
             return False
         topics = {topic.name or "": topic.topic_authorized_operations for topic in answer.topics}
-        with self._lock:
-            self._known.pop(user.name, None)
-            self._known[user.name] = Rights(digest, self._now() + RIGHTS_S, answer.cluster_authorized_operations, topics)
-            while len(self._known) > USERS.value:
-                del self._known[next(iter(self._known))]
+        self._keep(user.name, Rights(digest, self._now() + RIGHTS_S, answer.cluster_authorized_operations, topics))
         return True
+
+    def _keep(self, name: str, rights: Rights) -> None:
+        with self._lock:
+            self._forget(name)
+            self._known[name] = rights
+            self._kept += len(rights.topics)
+            while len(self._known) > 1 and (len(self._known) > USERS.value or self._kept > RIGHTS.value):
+                self._hit(USERS if len(self._known) > USERS.value else RIGHTS)
+                self._forget(next(iter(self._known)))
+
+    def _forget(self, name: str) -> None:
+        gone = self._known.pop(name, None)
+        self._kept -= len(gone.topics) if gone is not None else 0
 
 
 def as_user(security: ClientSecurity, mechanism: str, user: User) -> ClientSecurity:

@@ -1,5 +1,7 @@
 """Refusals of requests: an HTTP status, and the number and text that Confluent's registry has for them."""
 
+from raftka.limits import Limit
+
 
 class RegistryError(Exception):
     """`code`: its first three digits are the HTTP status."""
@@ -11,6 +13,14 @@ class RegistryError(Exception):
     @property
     def status(self) -> int:
         return int(str(self.code)[:3])
+
+
+class LimitReached(RegistryError):
+    """A request asks for more than a limit allows. The HTTP server counts it under the limit's metric."""
+
+    def __init__(self, limit: Limit, code: int, text: str) -> None:
+        super().__init__(code, f"{text}; at most {limit.value:,} are allowed")
+        self.limit = limit
 
 
 INVALID_SCHEMA, INVALID_VERSION, INVALID_LEVEL, INVALID_MODE = 42201, 42202, 42203, 42204

@@ -15,13 +15,14 @@ from raftka.json_values import Json
 from raftka.limits import Limit
 from raftka.registry.access import User
 from raftka.registry.api import Api, Raw, Request
-from raftka.registry.errors import RegistryError
-from raftka.registry.limits import AT_WORK, CONNECTIONS, HEAD_BYTES, IDLE_SECONDS, REQUEST_BYTES
+from raftka.registry.errors import LimitReached, RegistryError
+from raftka.registry.limits import AT_WORK, BODIES_BYTES, CONNECTIONS, HEAD_BYTES, IDLE_SECONDS, REQUEST_BYTES
 from raftka.registry.numbers import Numbers
 
 JSON_TYPE = b"application/vnd.schemaregistry.v1+json"
 CHUNK_BYTES = 64 * 1024
-BAD_REQUEST, UNAUTHORIZED, TOO_LARGE, HEAD_TOO_LARGE, INTERNAL = 400, 40101, 413, 431, 50001
+BAD_REQUEST, UNAUTHORIZED, TOO_LARGE, HEAD_TOO_LARGE, INTERNAL, BUSY = 400, 40101, 413, 431, 50001, 503
+CLOSE = b"Connection: close\r\n"
 CHALLENGE = b'WWW-Authenticate: Basic realm="schema registry"\r\n'
 
 
@@ -48,21 +49,24 @@ class HttpServer:
         self.api, self.numbers, self.login, self.report = api, numbers, login, report
         self.threads = trio.CapacityLimiter(AT_WORK.value)
         self.connections = 0
+        self.body_bytes = 0  # of requests that are not answered
 
     async def serve(self, stream: trio.abc.Stream) -> None:
         if self.connections >= CONNECTIONS.value:
-            self.numbers.refused(CONNECTIONS)
+            self.numbers.hit(CONNECTIONS)
             await trio.aclose_forcefully(stream)
             return
         self.connections += 1
+        connection = HttpConnection(self, stream)
         try:
-            await HttpConnection(self, stream).run()
+            await connection.run()
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass  # the client has gone
         except Exception as error:
             self.report("a connection", repr(error))
         finally:
             self.connections -= 1
+            connection.ended()
             await trio.aclose_forcefully(stream)
 
     async def answer(self, request: Request) -> tuple[int, bytes, bytes]:
@@ -70,56 +74,91 @@ class HttpServer:
         try:
             if request.path == "/metrics" and request.method == "GET":
                 return 200, *self.numbers.page()
-            route, parts = self.api.route(request)
-            if route.slow:
-                found = await trio.to_thread.run_sync(route.answer, request, *parts, limiter=self.threads)
-            else:
-                found = route.answer(request, *parts)
-            return 200, JSON_TYPE, _written(found)
+            return 200, JSON_TYPE, await self._found(request)
         except RegistryError as error:
+            if isinstance(error, LimitReached):
+                self.numbers.hit(error.limit)
             return error.status, JSON_TYPE, _refusal(error)
         except Exception as error:  # a bug of ours is this request's matter alone
             self.report(f"{request.method} {request.path}", repr(error))
             return 500, JSON_TYPE, _refusal(RegistryError(INTERNAL, "this request failed: see the registry's log"))
 
+    async def _found(self, request: Request) -> bytes:
+        """A thread answers what is slow, and what would have to wait for the lock: this loop serves all connections."""
+        route, parts = self.api.route(request)
+        if not route.slow and self.api.lock.acquire(blocking=False):
+            try:
+                return _written(route.answer(request, *parts))
+            finally:
+                self.api.lock.release()
+        if not self.threads.available_tokens:
+            self.numbers.hit(AT_WORK)
+        return await trio.to_thread.run_sync(lambda: _written(route.answer(request, *parts)), limiter=self.threads)
+
 
 class Incoming:
-    """What one client sends, as httptools' parser tells it: whole requests in `requests`."""
+    """The requests of one client, as httptools' parser tells of them: whole ones in `requests`, then perhaps a `fault`, after which none comes."""
 
     def __init__(self) -> None:
         self.requests: deque[Head] = deque()
+        self.fault: RegistryError | None = None
         self.continues = False  # the client waits to be told to send its body
         self._parser = httptools.HttpRequestParser(self)
         self._begin()
 
+    @property
+    def login(self) -> bytes | None:
+        """Return the value of Authorization of a request whose body is still to come."""
+        return self._headers.get(b"authorization")
+
+    @property
+    def body_bytes(self) -> int:
+        """Return how much of bodies has come that is not answered."""
+        return len(self._body) + sum(len(each.body) for each in self.requests)
+
+    @property
+    def lacks_body(self) -> bool:
+        return self._in_body
+
     def feed(self, data: bytes | bytearray) -> None:
-        """Raises RegistryError for what is no HTTP, or too large."""
-        self._head_bytes += len(data)
+        """Take what has come; what is no HTTP, or too large, becomes the fault."""
+        self._taken += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            raise RegistryError(BAD_REQUEST, "this port speaks HTTP/1.1 alone") from None
+            self.fault = RegistryError(BAD_REQUEST, "this port speaks HTTP/1.1 alone")
         except httptools.HttpParserError as error:
             cause = error.__context__
-            if isinstance(cause, RegistryError):
-                raise cause from None
-            raise RegistryError(BAD_REQUEST, "this is not HTTP/1.1") from None
-        if not self._in_body and self._head_bytes > HEAD_BYTES.value:
-            raise TooLarge(HEAD_BYTES, HEAD_TOO_LARGE)
+            self.fault = cause if isinstance(cause, RegistryError) else RegistryError(BAD_REQUEST, "this is not HTTP/1.1")
+        else:
+            limit, code = (REQUEST_BYTES, TOO_LARGE) if self._in_body else (HEAD_BYTES, HEAD_TOO_LARGE)
+            most = limit.value + (HEAD_BYTES.value if self._in_body else 0)  # sizes of chunks and headers behind them count too
+            if self._taken > most:
+                self.fault = _too_large(limit, code)
 
     def _begin(self) -> None:
-        self._url, self._headers, self._body, self._in_body, self._head_bytes = b"", dict[bytes, bytes](), bytearray(), False, 0
+        self._url, self._headers, self._body, self._in_body = b"", dict[bytes, bytes](), bytearray(), False
+        self._taken = self._head_bytes = 0
 
     # the parser's side
 
     def on_url(self, url: bytes) -> None:
         self._url += url
+        self._count(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        self._count(len(name) + len(value))
         name = name.lower()
+        if self._in_body:
+            return  # behind the body: nothing of it counts
         if name == b"authorization" and name in self._headers:
             raise RegistryError(BAD_REQUEST, "there is more than one login")
         self._headers[name] = value
+
+    def _count(self, size: int) -> None:
+        self._head_bytes += size
+        if self._head_bytes > HEAD_BYTES.value:
+            raise _too_large(HEAD_BYTES, HEAD_TOO_LARGE)
 
     def on_headers_complete(self) -> None:
         self._in_body = True
@@ -127,19 +166,18 @@ class Incoming:
 
     def on_body(self, data: bytes) -> None:
         if len(self._body) + len(data) > REQUEST_BYTES.value:
-            raise TooLarge(REQUEST_BYTES, TOO_LARGE)
+            raise _too_large(REQUEST_BYTES, TOO_LARGE)
         self._body += data
 
     def on_message_complete(self) -> None:
-        method, login = self._parser.get_method().decode("ascii"), self._headers.get(b"authorization")
+        method, login = self._parser.get_method().decode("ascii"), self.login
         self.requests.append(Head(method, self._url.decode("latin-1"), bytes(self._body), login, self._parser.should_keep_alive()))
+        self.continues = False
         self._begin()
 
 
-class TooLarge(RegistryError):
-    def __init__(self, limit: Limit, code: int) -> None:
-        super().__init__(code, f"a request here has at most {limit.value} bytes")
-        self.limit = limit
+def _too_large(limit: Limit, code: int) -> LimitReached:
+    return LimitReached(limit, code, "the request has too many bytes")
 
 
 class HttpConnection:
@@ -148,6 +186,7 @@ class HttpConnection:
     def __init__(self, server: HttpServer, stream: trio.abc.Stream) -> None:
         self._server, self._stream = server, stream
         self._incoming = Incoming()
+        self._body_bytes = 0  # that the server counts for this connection
 
     async def run(self) -> None:
         while True:
@@ -155,54 +194,85 @@ class HttpConnection:
                 head = await self._next()
                 if head is None:
                     return
-                await self._answer(head)
-                if not head.keep_alive:
+                goes_on = await self._answer(head)
+                self._count_bodies()
+                if not goes_on:
                     return
             if scope.cancelled_caught:
-                self._server.numbers.refused(IDLE_SECONDS)
+                self._server.numbers.hit(IDLE_SECONDS)
                 return
+
+    def ended(self) -> None:
+        self._server.body_bytes -= self._body_bytes
+
+    def _count_bodies(self) -> None:
+        """The body that is being answered counts until then."""
+        before, self._body_bytes = self._body_bytes, self._incoming.body_bytes
+        self._server.body_bytes += self._body_bytes - before
 
     async def _next(self) -> Head | None:
         """Return the next request; None when there is no other."""
         incoming = self._incoming
         while not incoming.requests:
+            if incoming.fault is not None:  # what comes next is not known to begin a request
+                await self._refuse(incoming.fault)
+                return None
+            if incoming.lacks_body:
+                refused = await self._refused_body()
+                if refused is not None:
+                    await self._refuse(refused)
+                    return None
+                if incoming.continues:
+                    incoming.continues = False
+                    await self._stream.send_all(b"HTTP/1.1 100 Continue\r\n\r\n")
             data = await self._stream.receive_some(CHUNK_BYTES)
             if not data:
                 return None
-            try:
-                incoming.feed(data)
-            except RegistryError as error:  # what comes next is not known to begin a request
-                if isinstance(error, TooLarge):
-                    self._server.numbers.refused(error.limit)
-                await self._respond(error.status, JSON_TYPE, _refusal(error), more=b"Connection: close\r\n")
-                return None
-            if incoming.continues:
-                incoming.continues = False
-                if not incoming.requests:
-                    await self._stream.send_all(b"HTTP/1.1 100 Continue\r\n\r\n")
+            incoming.feed(data)
+            self._count_bodies()
         return incoming.requests.popleft()
 
-    async def _answer(self, head: Head) -> None:
-        user = None
+    async def _refused_body(self) -> RegistryError | None:
+        """Why no more of a body is taken: its sender has not logged in, or there are too many others."""
+        if self._body_bytes > CHUNK_BYTES and self._server.body_bytes > BODIES_BYTES.value:
+            return LimitReached(BODIES_BYTES, BUSY, f"bodies of {self._server.body_bytes:,} bytes have come in part")
+        if self._server.login is None:
+            return None
+        return await self._refused_login(_basic(self._incoming.login or b""))
+
+    async def _refused_login(self, user: User | None) -> RegistryError | None:
+        assert self._server.login is not None
+        try:
+            known = user is not None and await self._server.login(user)
+        except RegistryError as error:
+            return error
+        if known:
+            return None
+        self._server.numbers.login_refused()
+        return RegistryError(UNAUTHORIZED, "Unauthorized")
+
+    async def _refuse(self, error: RegistryError, head: Head | None = None) -> None:
+        """The connection ends after it."""
+        if isinstance(error, LimitReached):
+            self._server.numbers.hit(error.limit)
+        more = CLOSE + (CHALLENGE if error.code == UNAUTHORIZED else b"")
+        await self._respond(error.status, JSON_TYPE, _refusal(error), head, more)
+
+    async def _answer(self, head: Head) -> bool:
+        """Return whether the connection goes on."""
+        user = _basic(head.login or b"")
         if self._server.login is not None:
-            user = _basic(head.login or b"")
-            try:
-                known = user is not None and await self._server.login(user)
-            except RegistryError as error:
-                await self._respond(error.status, JSON_TYPE, _refusal(error), head)
-                return
-            if not known:
-                self._server.numbers.logins_refused += 1
-                await self._respond(401, JSON_TYPE, _refusal(RegistryError(UNAUTHORIZED, "Unauthorized")), head, CHALLENGE)
-                return
+            refused = await self._refused_login(user)
+            if refused is not None:
+                await self._refuse(refused, head)
+                return False
         method = "GET" if head.method == "HEAD" else head.method
         status, content_type, body = await self._server.answer(Request.of(method, head.target, head.body, user))
-        await self._respond(status, content_type, body, head)
+        await self._respond(status, content_type, body, head, b"" if head.keep_alive else CLOSE)
+        return head.keep_alive
 
     async def _respond(self, status: int, content_type: bytes, body: bytes, head: Head | None = None, more: bytes = b"") -> None:
         self._server.numbers.answered(status)
-        if head is not None and not head.keep_alive:
-            more += b"Connection: close\r\n"
         reason = HTTPStatus(status).phrase.encode()
         start = b"HTTP/1.1 %d %b\r\nContent-Type: %b\r\nContent-Length: %d\r\n%b\r\n" % (status, reason, content_type, len(body), more)
         await self._stream.send_all(start if head is not None and head.method == "HEAD" else start + body)
@@ -218,7 +288,8 @@ def _basic(value: bytes) -> User | None:
 
 
 def _written(found: Json) -> bytes:
-    return found.encode() if isinstance(found, Raw) else json.dumps(found, separators=(",", ":"), ensure_ascii=False).encode()
+    """Half of a surrogate pair, which another writer of the topic may have left, harms no answer."""
+    return found.encode("utf-8", "backslashreplace") if isinstance(found, Raw) else json.dumps(found, separators=(",", ":")).encode()
 
 
 def _refusal(error: RegistryError) -> bytes:

@@ -33,6 +33,7 @@ from raftka.wire.messages.topics import CREATE_TOPICS
 TOPIC = "_schemas"
 TRANSACTION_MS = 10_000  # so long an instance that died in the middle of a write keeps the others from reading on, unless they write
 CREATE_MS = 30_000
+AGAIN_S = 1.0  # before the topic is read again
 POLL_S, POLLED = 0.05, 1_000  # a registry that stops waits for one poll
 TRIES, PAUSE_S = 10, 0.05  # of a write that others have come before
 FENCED = frozenset({Code.INVALID_PRODUCER_EPOCH, Code.PRODUCER_FENCED, Code.INVALID_TXN_STATE, Code.CONCURRENT_TRANSACTIONS})
@@ -47,7 +48,7 @@ class SchemasLog:
     """`state` is to be used under `lock` only."""
 
     def __init__(self, make_client: MakeClient, topic: str = TOPIC, *, failed: Callable[[BaseException], None] = lambda error: None) -> None:
-        """`make_client`: each thread has its own. `failed`: called in the reading thread when it cannot go on."""
+        """`make_client`: each thread has its own. `failed`: called in the reading thread when it cannot go on; it tries again."""
         self.state, self.lock = State(), threading.RLock()
         self.failure: BaseException | None = None
         self._make_client, self._where, self._failed = make_client, (topic, 0), failed
@@ -133,25 +134,31 @@ class SchemasLog:
                     raise Unreachable(f"the topic {self._where[0]} was not read to offset {position} in {client.patience_s:g} s")
 
     def _read(self) -> None:
-        try:
-            with self._make_client() as client:
-                reader = Reader(client, client.offsets({self._where: EARLIEST}), committed=True)
-                try:
-                    while not self._over.is_set():
-                        self._take(reader, reader.poll(POLL_S, POLLED))
-                finally:
-                    reader.close()
-        except Exception as error:
-            with self._moved:
-                self.failure = error
-                self._moved.notify_all()
-            self._failed(error)
+        while not self._over.is_set():
+            try:
+                self._read_on()
+            except Exception as error:
+                with self._moved:
+                    self.failure = error
+                    self._moved.notify_all()
+                self._failed(error)
+                self._over.wait(AGAIN_S)
+
+    def _read_on(self) -> None:
+        with self._make_client() as client:
+            begin = client.offsets({self._where: EARLIEST})[self._where]
+            reader = Reader(client, {self._where: max(begin, self._position)}, committed=True)
+            try:
+                while not self._over.is_set():
+                    self._take(reader, reader.poll(POLL_S, POLLED))
+            finally:
+                reader.close()
 
     def _take(self, reader: Reader, records: Sequence[FetchedRecord]) -> None:
         with self._moved:
             for record in records:
                 self.state.apply(record.key, record.value)
-            self._position = reader.positions[self._where]
+            self._position, self.failure = reader.positions[self._where], None
             self._moved.notify_all()
 
 

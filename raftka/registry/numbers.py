@@ -1,5 +1,6 @@
-"""The registry's counters, and its page /metrics in Prometheus's text format."""
+"""The registry's counters, and its page /metrics in Prometheus's text format. Threads count too."""
 
+import threading
 from collections import Counter
 
 from raftka.limits import Limit
@@ -10,22 +11,29 @@ TEXT = b"text/plain; version=0.0.4; charset=utf-8"
 
 class Numbers:
     def __init__(self) -> None:
-        self.requests: Counter[int] = Counter()  # by status
-        self.refusals: Counter[str] = Counter()  # by the limit's metric
-        self.logins_refused = 0
+        self._requests: Counter[int] = Counter()  # by status
+        self._hits: Counter[str] = Counter()  # by the limit's metric
+        self._logins_refused = 0
+        self._lock = threading.Lock()
 
     def answered(self, status: int) -> None:
-        self.requests[status] += 1
+        with self._lock:
+            self._requests[status] += 1
 
-    def refused(self, limit: Limit) -> None:
-        self.refusals[limit.metric] += 1
+    def hit(self, limit: Limit) -> None:
+        with self._lock:
+            self._hits[limit.metric] += 1
+
+    def login_refused(self) -> None:
+        with self._lock:
+            self._logins_refused += 1
 
     def page(self) -> tuple[bytes, bytes]:
         """Return its type and its text."""
         lines = ["# TYPE raftka_registry_requests_total counter"]
-        lines += [f'raftka_registry_requests_total{{status="{status}"}} {count}' for status, count in sorted(self.requests.items())]
+        lines += [f'raftka_registry_requests_total{{status="{status}"}} {count}' for status, count in sorted(self._requests.items())]
         lines += ["# TYPE raftka_registry_failed_authentications_total counter"]
-        lines += [f"raftka_registry_failed_authentications_total {self.logins_refused}"]
+        lines += [f"raftka_registry_failed_authentications_total {self._logins_refused}"]
         for limit in ALL:
-            lines += [f"# TYPE {limit.metric} counter", f"{limit.metric} {self.refusals[limit.metric]}"]
+            lines += [f"# TYPE {limit.metric} counter", f"{limit.metric} {self._hits[limit.metric]}"]
         return TEXT, ("\n".join(lines) + "\n").encode()

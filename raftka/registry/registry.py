@@ -3,7 +3,9 @@
 Methods that parse schemas or write are slow: they are for threads. The others take the lock for as long as their answer is long.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import blake2b
 from typing import NamedTuple
 
 from raftka.json_values import JsonObject
@@ -13,6 +15,7 @@ from raftka.registry.errors import (
     INVALID_SCHEMA,
     NOT_PERMITTED,
     REFERENCE_EXISTS,
+    LimitReached,
     RegistryError,
     no_level,
     no_mode,
@@ -24,6 +27,7 @@ from raftka.registry.errors import (
     version_not_deleted,
 )
 from raftka.registry.formats.schema import Parsed, Reference
+from raftka.registry.limits import SCHEMA_CHARACTERS, STORED_CHARACTERS, VERSIONS
 from raftka.registry.log import Decided, SchemasLog
 from raftka.registry.records import (
     Body,
@@ -36,11 +40,12 @@ from raftka.registry.records import (
     schema_record,
     used_ids_record,
 )
-from raftka.registry.schemas import Resolved, format_of, parsed, problems
+from raftka.registry.schemas import ParsedSchemas, Resolved, format_of, problems
 from raftka.registry.state import DEFAULT_LEVEL, DEFAULT_MODE, LATEST, LEVELS, MODES, State
 
 CONFLICT = 409
 LARGEST_ID = (1 << 31) - 1
+DIGEST_BYTES = 16
 
 
 class Asked(NamedTuple):
@@ -53,8 +58,15 @@ class Asked(NamedTuple):
 
 
 class Registry:
-    def __init__(self, log: SchemasLog) -> None:
+    def __init__(self, log: SchemasLog, parsed: ParsedSchemas) -> None:
         self._log = log
+        self._schemas = parsed
+        self._digests: dict[Body, bytes] = {}  # of the canonical forms of schemas that are stored; parsing all of a subject's is slow
+
+    @property
+    def lock(self) -> threading.RLock:
+        """Held while a question is answered."""
+        return self._log.lock
 
     def ask(self, question: Callable[[State], JsonObject | list[object] | str]) -> JsonObject | list[object] | str:
         """A question that parses nothing. Raises RegistryError."""
@@ -100,6 +112,7 @@ class Registry:
             raise RegistryError(CONFLICT, text)
         if known_id is None and highest >= LARGEST_ID:
             raise RegistryError(NOT_PERMITTED, "there is no id left")
+        self._check_room(body)
         new = Registered(subject, version, known_id if known_id is not None else highest + 1, body)
         return new, (schema_record(new),)
 
@@ -108,15 +121,25 @@ class Registry:
         schema_id = asked.schema_id
         if schema_id is None or not 0 <= schema_id <= LARGEST_ID:
             raise RegistryError(NOT_PERMITTED, f"Subject {subject} is in import mode: a schema has its id with it")
+        new = Registered(subject, asked.version or version, schema_id, body)
         with self._log.lock:
-            try:
-                there: Body | None = self._log.state.body(schema_id)
-            except RegistryError:
-                there = None
+            state = self._log.state
+            there, before = state.find_body(schema_id), state.find_version(subject, new.version)
         if there is not None and there != body:
             raise RegistryError(NOT_PERMITTED, f"Overwrite new schema with id {schema_id} is not permitted.")
-        new = Registered(subject, asked.version or version, schema_id, body)
+        if before is not None and before.schema_id != schema_id:
+            raise RegistryError(NOT_PERMITTED, f"Subject {subject} has another schema as version {new.version}: id {before.schema_id}")
+        self._check_room(body)
         return new, (schema_record(new),)
+
+    def _check_room(self, body: Body) -> None:
+        """Raises LimitReached."""
+        with self._log.lock:
+            versions, characters = self._log.state.version_count, self._log.state.characters
+        if versions >= VERSIONS.value:
+            raise LimitReached(VERSIONS, NOT_PERMITTED, f"the registry has {versions:,} versions")
+        if characters + len(body.text) > STORED_CHARACTERS.value:
+            raise LimitReached(STORED_CHARACTERS, NOT_PERMITTED, f"the registry's schemas have {characters:,} characters")
 
     def compatible(self, subject: str, version: int | None, asked: Asked) -> list[str]:
         """Return why the schema does not go with a version, LATEST for the newest; None for those that the level names. Raises RegistryError."""
@@ -210,6 +233,7 @@ class Registry:
                 if self._log.state.modes.get(None) == "READONLY_OVERRIDE":
                     raise RegistryError(NOT_PERMITTED, "All subjects are in read-only mode")
                 before = self._log.state.levels.get(subject)
+                self._check_table(self._log.state.levels, subject)
             if level is None and before is None and subject is not None:
                 raise no_subject(subject)
             return level or before or DEFAULT_LEVEL, (level_record(subject, level),)
@@ -233,6 +257,7 @@ class Registry:
             with self._log.lock:
                 state = self._log.state
                 before = state.modes.get(subject)
+                self._check_table(state.modes, subject)
                 has_schemas = any(state.subjects()) if subject is None else any(state.versions(subject))
             if mode is None and before is None and subject is not None:
                 raise no_subject(subject)
@@ -241,6 +266,12 @@ class Registry:
             return mode or before or DEFAULT_MODE, (mode_record(subject, mode),)
 
         return self._log.write(decide)
+
+    @staticmethod
+    def _check_table(table: Mapping[str | None, str], subject: str | None) -> None:
+        """Raises LimitReached."""
+        if subject not in table and len(table) >= VERSIONS.value:
+            raise LimitReached(VERSIONS, NOT_PERMITTED, f"{len(table):,} subjects have settings of their own")
 
     def _writable(self, subject: str, *, importing: bool = False) -> str:
         """Return the mode. Under the lock. Raises RegistryError."""
@@ -254,14 +285,37 @@ class Registry:
     # schemas and their types
 
     def _resolved(self, body: Body) -> Resolved:
+        """Raises RegistryError."""
+        found, characters = list[Reference](), len(body.text)
         with self._log.lock:
             try:
-                return tuple(Reference(name, each.text) for name, each in self._log.state.resolved(body.references))
+                for name, each in self._log.state.resolved(body.references):
+                    found.append(Reference(name, each.text))
+                    characters += len(each.text)
+                    if characters > SCHEMA_CHARACTERS.value:
+                        raise LimitReached(
+                            SCHEMA_CHARACTERS, INVALID_SCHEMA, f"Invalid schema: with all that it refers to it has {characters:,} characters"
+                        )
+            except LimitReached:
+                raise
             except RegistryError as error:
                 raise RegistryError(INVALID_SCHEMA, f"Invalid schema: a schema that it refers to is not there: {error}") from None
+        return tuple(found)
 
     def _parsed(self, body: Body) -> Parsed:
-        return parsed(body.schema_type, body.text, self._resolved(body))
+        return self._schemas.parsed(body.schema_type, body.text, self._resolved(body))
+
+    def _digest(self, body: Body) -> bytes:
+        """Of the canonical form of a stored schema; empty for one that this registry cannot parse, as another registry may have written it."""
+        if body not in self._digests:
+            try:
+                digest = _digest_of(self._parsed(body))
+            except RegistryError:
+                digest = b""
+            if len(self._digests) >= VERSIONS.value:  # of schemas that are gone
+                self._digests.clear()
+            self._digests[body] = digest
+        return self._digests[body]
 
     def _body(self, asked: Asked) -> Body:
         """As it is stored. Raises RegistryError."""
@@ -273,22 +327,33 @@ class Registry:
         for each in reversed(versions):
             if each.body == body:
                 return each
-        wanted = None
-        for each in reversed(versions):
-            if (each.body.schema_type, each.body.references) == (body.schema_type, body.references):
-                wanted = wanted or self._parsed(body).canonical
-                if self._parsed(each.body).canonical == wanted:
-                    return each
-        return None
+        alike = [each for each in reversed(versions) if (each.body.schema_type, each.body.references) == (body.schema_type, body.references)]
+        if not alike:
+            return None
+        wanted = _digest_of(self._parsed(body))
+        return next((each for each in alike if self._digest(each.body) == wanted), None)
 
     def _problems(self, level: str, body: Body, versions: Sequence[Registered]) -> list[str]:
         if level == "NONE":
             return []
-        wanted = versions if level.endswith("_TRANSITIVE") else versions[-1:]
-        before = [(each.version, each.body.schema_type, self._parsed(each.body)) for each in wanted]
-        return problems(level, body.schema_type, self._parsed(body), before)
+        new, found = self._parsed(body), list[str]()
+        for each in versions if level.endswith("_TRANSITIVE") else versions[-1:]:
+            if each.body.schema_type != body.schema_type:
+                found.append(f"version {each.version} is of the type {each.body.schema_type}, and this one {body.schema_type}")
+                continue
+            try:
+                old = self._parsed(each.body)
+            except RegistryError as error:  # another registry may have written it
+                found.append(f"version {each.version} cannot be parsed here: {error}")
+                continue
+            found += problems(level, body.schema_type, new, each.version, old)
+        return found
 
     def serialized(self, body: Body) -> str:
         """Protobuf's descriptor in base64. Raises RegistryError."""
         serialize = getattr(format_of(body.schema_type), "serialized", None)
         return body.text if serialize is None else str(serialize(self._parsed(body)))
+
+
+def _digest_of(schema: Parsed) -> bytes:
+    return blake2b(schema.canonical.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()

@@ -1,55 +1,76 @@
-"""Schemas of all types by one door: parsed once, and asked whether a new one goes with the old ones at a level of compatibility."""
+"""Schemas of all types by one door: parsed, some of them kept parsed, and asked whether a new one goes with an old one."""
 
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from importlib import import_module
 
-from raftka.registry.errors import INVALID_SCHEMA, RegistryError
+from raftka.limits import Limit
+from raftka.registry.errors import INVALID_SCHEMA, LimitReached, RegistryError
 from raftka.registry.formats.schema import Format, InvalidSchema, Parsed, Reference
-from raftka.registry.limits import PARSED_SCHEMAS, SCHEMA_CHARACTERS
+from raftka.registry.limits import PARSED_CHARACTERS, SCHEMA_CHARACTERS
 from raftka.registry.records import AVRO, JSON, PROTOBUF
 
 MODULES = {AVRO: "avro", JSON: "json_schema", PROTOBUF: "protobuf"}
 
 Resolved = tuple[Reference, ...]
+Key = tuple[str, str, Resolved]  # type, text, and the schemas that it refers to
 
 
 def format_of(schema_type: str) -> Format:
-    """Imports what it needs when it is first asked for. Raises RegistryError."""
+    """Import what the type needs when a schema of it comes for the first time. Raises RegistryError."""
     if schema_type not in MODULES:
-        raise RegistryError(INVALID_SCHEMA, f"Invalid schema type {schema_type}: it is one of {', '.join(MODULES)}")
+        raise RegistryError(INVALID_SCHEMA, f"Invalid schema type {schema_type:.100}: it is one of {', '.join(MODULES)}")
     return import_module(f"raftka.registry.formats.{MODULES[schema_type]}")
 
 
-def parsed(schema_type: str, text: str, references: Resolved) -> Parsed:
-    """Slow for large schemas: milliseconds. Raises RegistryError."""
-    if len(text) > SCHEMA_CHARACTERS.value:
-        raise RegistryError(INVALID_SCHEMA, f"Invalid schema: it has more than {SCHEMA_CHARACTERS.value} characters")
-    return _parsed(schema_type, text, references)
+class ParsedSchemas:
+    """For several threads."""
+
+    def __init__(self, hit: Callable[[Limit], None] = lambda limit: None) -> None:
+        self._hit = hit
+        self._kept: OrderedDict[Key, Parsed] = OrderedDict()  # used longest ago first
+        self._characters = 0  # of the texts
+        self._lock = threading.Lock()
+
+    def parsed(self, schema_type: str, text: str, references: Resolved) -> Parsed:
+        """Slow for large schemas: milliseconds to seconds. Raises RegistryError."""
+        key = (schema_type, text, references)
+        if _characters(key) > SCHEMA_CHARACTERS.value:
+            raise LimitReached(SCHEMA_CHARACTERS, INVALID_SCHEMA, f"Invalid schema: it has {_characters(key):,} characters")
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        try:
+            found = format_of(schema_type).parse(text, references)
+        except InvalidSchema as error:
+            raise RegistryError(INVALID_SCHEMA, f"Invalid schema: {error}") from None
+        self._keep(key, found)
+        return found
+
+    def _keep(self, key: Key, schema: Parsed) -> None:
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = schema
+                self._characters += _characters(key)
+            while self._characters > PARSED_CHARACTERS.value:
+                left, _ = self._kept.popitem(last=False)
+                self._characters -= _characters(left)
+                self._hit(PARSED_CHARACTERS)
 
 
-@lru_cache(maxsize=PARSED_SCHEMAS.value)
-def _parsed(schema_type: str, text: str, references: Resolved) -> Parsed:
-    try:
-        return format_of(schema_type).parse(text, references)
-    except InvalidSchema as error:
-        raise RegistryError(INVALID_SCHEMA, f"Invalid schema: {error}") from None
+def _characters(key: Key) -> int:
+    return len(key[1]) + sum(len(each.text) for each in key[2])
 
 
-def problems(level: str, schema_type: str, new: Parsed, before: Sequence[tuple[int, str, Parsed]]) -> list[str]:
-    """Why the new schema does not go with those before it, of which each has version, type and schema, the oldest first."""
-    if level == "NONE" or not before:
-        return []
-    found: list[str] = []
-    for version, old_type, old in before if level.endswith("_TRANSITIVE") else before[-1:]:
-        if old_type != schema_type:
-            found.append(f"version {version} is of the type {old_type}, and this one {schema_type}")
-            continue
-        judge = format_of(schema_type).problems
-        if level.startswith(("BACKWARD", "FULL")):
-            found += _of_version(f"what was written with version {version} cannot be read", judge(new, old))
-        if level.startswith(("FORWARD", "FULL")):
-            found += _of_version(f"readers with version {version} cannot read it", judge(old, new))
+def problems(level: str, schema_type: str, new: Parsed, version: int, old: Parsed) -> list[str]:
+    """Why the new schema does not go with a version before it, of the same type."""
+    judge, found = format_of(schema_type).problems, list[str]()
+    if level.startswith(("BACKWARD", "FULL")):
+        found += _of_version(f"what was written with version {version} cannot be read", judge(new, old))
+    if level.startswith(("FORWARD", "FULL")):
+        found += _of_version(f"readers with version {version} cannot read it", judge(old, new))
     return found
 
 

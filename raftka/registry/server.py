@@ -10,17 +10,20 @@ from typing import NamedTuple, Self
 
 import trio
 
-from raftka.registry.access import Access, Everybody
+from raftka.client.blocking.client import Client
+from raftka.registry.access import Everybody, User
 from raftka.registry.api import Api
+from raftka.registry.broker_access import BrokerAccess
 from raftka.registry.errors import RegistryError
-from raftka.registry.http import HttpServer, Login
+from raftka.registry.http import HttpServer
 from raftka.registry.log import TOPIC, MakeClient, SchemasLog
 from raftka.registry.numbers import Numbers
 from raftka.registry.registry import Registry
+from raftka.registry.schemas import ParsedSchemas
 
 CLIENT_ID = "raftka-registry"
 BACKLOG = 100
-AGAIN_S = 0.1
+START_AGAIN_S = 0.1
 
 Report = Callable[[str, str], None]  # what failed, and why
 
@@ -38,15 +41,20 @@ class RegistryServer:
         port: Port = Port(),  # noqa: B008
         topic: str = TOPIC,
         *,
-        access: Access | None = None,
-        login: Login | None = None,
+        client_of: Callable[[User], Client] | None = None,
         report: Report = lambda what, why: None,
         lost: Callable[[BaseException], None] = lambda error: None,
     ) -> None:
-        """`lost`: called in another thread when the topic cannot be read any more; all further writes are refused then."""
+        """`client_of`: a client that logs in as a user; without it there are no logins.
+
+        `lost`: called in another thread when the topic cannot be read; writes are refused until it can be read again.
+        """
         self._port, self._report = port, report
         self._log = SchemasLog(make_client, topic, failed=lost)
-        self._http = HttpServer(Api(Registry(self._log), access or Everybody()), Numbers(), login, report)
+        numbers = Numbers()
+        users = BrokerAccess(client_of, hit=numbers.hit) if client_of is not None else None
+        api = Api(Registry(self._log, ParsedSchemas(numbers.hit)), users or Everybody())
+        self._http = HttpServer(api, numbers, users, report)
         self._socket: socket.socket | None = None
         self._over = threading.Event()
         self._token: trio.lowlevel.TrioToken | None = None
@@ -63,7 +71,7 @@ class RegistryServer:
     @property
     def port(self) -> int:
         """Return the number of the port that it listens on."""
-        return int(self._socket.getsockname()[1]) if self._socket is not None else self._port.number
+        return self._port.number
 
     @property
     def url(self) -> str:
@@ -76,7 +84,7 @@ class RegistryServer:
         try:
             self._log.start()
         except RegistryError:
-            self.stop()
+            self._close()
             raise
         self._thread.start()
 
@@ -88,13 +96,11 @@ class RegistryServer:
     def stop(self) -> None:
         """Return when its port, its connections and its threads are gone."""
         self.stop_soon()
-        if self._thread.is_alive():
+        if self._thread.ident is not None:
             self._thread.join()
-        self._log.stop()
-        if self._socket is not None:
-            self._socket.close()
 
     def stop_soon(self) -> None:
+        """Return at once. Its threads end within a second, or when a request to a broker is answered."""
         self._over.set()
         if self._token is not None:
             try:
@@ -105,8 +111,22 @@ class RegistryServer:
     def _listen(self) -> None:
         family = socket.AF_INET6 if ":" in self._port.host else socket.AF_INET
         self._socket = socket.create_server((self._port.host, self._port.number), family=family, backlog=BACKLOG)
+        self._port = self._port._replace(number=int(self._socket.getsockname()[1]))
+
+    def _close(self) -> None:
+        self._log.stop()
+        if self._socket is not None:
+            self._socket.close()
 
     def _run(self) -> None:
+        try:
+            if self._wait_for_log():
+                trio.run(self._serve)
+        finally:
+            self._close()
+
+    def _wait_for_log(self) -> bool:
+        """Return whether the topic is read; if not, the registry is to end."""
         told = ""
         while not self._log.started:
             try:
@@ -114,9 +134,9 @@ class RegistryServer:
             except RegistryError as error:
                 if told != str(error):
                     self._report("start", told := str(error))
-                if self._over.wait(AGAIN_S):
-                    return
-        trio.run(self._serve)
+                if self._over.wait(START_AGAIN_S):
+                    return False
+        return True
 
     async def _serve(self) -> None:
         assert self._socket is not None

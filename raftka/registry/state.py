@@ -34,6 +34,8 @@ class State:
     def __init__(self) -> None:
         self.highest_id = 0
         self.ignored = 0  # records that are none of a registry
+        self.version_count = 0  # of all subjects, deleted ones too
+        self.characters = 0  # of all schemas
         self.levels: dict[str | None, str] = {}  # by subject, None for all
         self.modes: dict[str | None, str] = {}
         self._subjects: dict[str, dict[int, Registered]] = {}  # by subject and version, deleted ones too
@@ -61,9 +63,12 @@ class State:
         elif subject is None:
             raise ValueError("its key has no subject")
         elif kind == SCHEMA:
+            new = read_schema(found) if found is not None else None
+            if new is not None and (new.subject, new.version) != (subject, version):
+                raise ValueError("its key is of another version than its value")
             self._forget(subject, version)
-            if found is not None:
-                self._keep(read_schema(found))
+            if new is not None:
+                self._keep(new)
         elif kind == DELETE_SUBJECT:
             up_to = found.get("version") if found is not None else None
             for each in list(self._subjects.get(subject, {}).values()):
@@ -88,9 +93,12 @@ class State:
             table[subject] = found[name]
 
     def _keep(self, version: Registered) -> None:
-        place = (version.subject, version.version)
-        self._subjects.setdefault(version.subject, {})[version.version] = version
-        self._bodies.setdefault(version.schema_id, version.body)
+        place, versions = (version.subject, version.version), self._subjects.setdefault(version.subject, {})
+        self.version_count += version.version not in versions
+        versions[version.version] = version
+        if version.schema_id not in self._bodies:
+            self._bodies[version.schema_id] = version.body
+            self.characters += len(version.body.text)
         self._ids.setdefault(version.body, version.schema_id)
         self._users.setdefault(version.schema_id, {})[place] = None
         self.highest_id = max(self.highest_id, version.schema_id)
@@ -102,16 +110,22 @@ class State:
         known = self._subjects.get(subject, {}).pop(version, None)
         if known is None:
             return
+        self.version_count -= 1
         if not self._subjects[subject]:
             del self._subjects[subject]
         for each in known.body.references:
-            self._referrers.get((each.subject, each.version), {}).pop((subject, version), None)
+            referrers = self._referrers.get((each.subject, each.version), {})
+            referrers.pop((subject, version), None)
+            if not referrers:
+                self._referrers.pop((each.subject, each.version), None)
         users = self._users[known.schema_id]
         del users[subject, version]
         if not users:
             del self._users[known.schema_id]
             body = self._bodies.pop(known.schema_id)
-            self._ids.pop(body, None)
+            self.characters -= len(body.text)
+            if self._ids.get(body) == known.schema_id:
+                del self._ids[body]
 
     # questions
 
@@ -128,8 +142,20 @@ class State:
             raise no_schema(schema_id)
         return self._bodies[schema_id]
 
+    def find_body(self, schema_id: int) -> Body | None:
+        return self._bodies.get(schema_id)
+
+    def find_version(self, subject: str, version: int) -> Registered | None:
+        """Return it, deleted or not."""
+        return self._subjects.get(subject, {}).get(version)
+
     def id_of(self, body: Body) -> int | None:
         return self._ids.get(body)
+
+    def subjects_of(self, schema_id: int) -> Iterator[str]:
+        """Return the subjects of the versions that have this id, one for each version. Raises RegistryError."""
+        self.body(schema_id)
+        return (subject for subject, _ in self._users[schema_id])
 
     def users(self, schema_id: int, *, deleted: bool = False) -> list[Registered]:
         """Return the versions that have this id, by subject. Raises RegistryError."""
@@ -151,12 +177,12 @@ class State:
 
     def version(self, subject: str, version: int, *, deleted: bool = False) -> Registered:
         """`version`: LATEST for the newest. Raises RegistryError."""
-        known = self.versions(subject, deleted=deleted)
-        if not known:
+        known = self._subjects.get(subject, {})
+        if not any(deleted or not each.deleted for each in known.values()):
             raise no_subject(subject)
         if version == LATEST:
-            return known[-1]
-        found = self._subjects[subject].get(version)
+            version = max(number for number, each in known.items() if deleted or not each.deleted)
+        found = known.get(version)
         if found is None or (found.deleted and not deleted):
             raise no_version(version)
         return found

@@ -1,6 +1,9 @@
 """Requests to a registry, and what it answers."""
 
 import json
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.client import HTTPConnection
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -80,3 +83,17 @@ def record(name: str, **fields: Json) -> Json:
             for each, kind in fields.items()
         ],
     }
+
+
+@contextmanager
+def connected(registry: RegistryServer) -> Iterator[socket.socket]:
+    host, port = urlsplit(registry.url).netloc.split(":")
+    with socket.create_connection((host, int(port)), 60) as connection:
+        yield connection
+
+
+def talk(registry: RegistryServer, data: bytes) -> bytes:
+    """What comes back until the registry closes."""
+    with connected(registry) as connection:
+        connection.sendall(data)
+        return b"".join(iter(lambda: connection.recv(65536), b""))

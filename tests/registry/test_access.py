@@ -68,8 +68,11 @@ def secured() -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def secured_registry(secured: Cluster) -> Iterator[RegistryServer]:
     brokers = addresses_of(secured.bootstrap_servers)
-    access = BrokerAccess(lambda user: Client(brokers, security=as_user(ADMIN, "PLAIN", user)))
-    with RegistryServer(lambda: Client(brokers, security=ADMIN), Port(number=0), access=access, login=access) as registry:
+
+    def client_of(user: User) -> Client:
+        return Client(brokers, security=as_user(ADMIN, "PLAIN", user))
+
+    with RegistryServer(lambda: Client(brokers, security=ADMIN), Port(number=0), client_of=client_of) as registry:
         with login(registry, "admin") as rest:
             rest.register("orders-value", STRING)
             rest.register("hidden-value", INT)

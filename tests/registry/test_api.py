@@ -1,14 +1,12 @@
 """The REST API, request by request: answers and refusals as Confluent's registry gives them."""
 
 import json
-import socket
-from urllib.parse import urlsplit
 
 import pytest
 
 from raftka.registry import limits
 from raftka.registry.server import RegistryServer
-from tests.registry.rest import Rest, record
+from tests.registry.rest import Rest, connected, record, talk
 
 STRING, LONG, INT = '"string"', '"long"', '"int"'
 ONE = record("One", a="string")
@@ -278,6 +276,7 @@ def test_schemas_are_imported_with_their_ids(rest: Rest) -> None:
 
     assert rest.get("/subjects/t/versions") == [5]
     assert rest.try_register("t", TWO, id=77).code == 42205
+    assert rest.try_register("t", TWO, id=78, version=5).code == 42205
     rest.put("/mode/t", {"mode": "READWRITE"})
     assert rest.register("t", TWO) == 78
     assert rest.ask("PUT", "/mode/t", {"mode": "IMPORT"}).code == 42205
@@ -297,6 +296,9 @@ def test_schemas_are_imported_with_their_ids(rest: Rest) -> None:
         ("POST", "/subjects/t/versions", {}, 42201),
         ("POST", "/subjects/t/versions", {"schema": STRING, "schemaType": "XML"}, 42201),
         ("POST", "/subjects/t/versions", {"schema": STRING, "id": "7"}, 422),
+        ("POST", "/subjects/t/versions", {"schema": STRING, "id": 1 << 31}, 422),
+        ("POST", "/subjects/t/versions", {"schema": STRING, "version": -7}, 422),
+        ("POST", "/subjects/t/versions", b'{"schema": "\\ud800"}', 422),
         ("POST", "/subjects/t/versions", b"no json", 422),
         ("POST", "/subjects/t/versions", b"[1]", 422),
         ("POST", "/subjects/t/versions", b"[" * 100_000, 422),
@@ -330,14 +332,6 @@ def test_a_text_that_is_too_large(rest: Rest) -> None:
 
 
 # connections
-
-
-def talk(registry: RegistryServer, data: bytes) -> bytes:
-    """What comes back until the registry closes."""
-    host, port = urlsplit(registry.url).netloc.split(":")
-    with socket.create_connection((host, int(port)), 60) as connection:
-        connection.sendall(data)
-        return b"".join(iter(lambda: connection.recv(65536), b""))
 
 
 def test_a_body_that_is_too_large_ends_the_connection(raftka_registry: RegistryServer) -> None:
@@ -380,8 +374,7 @@ def test_head_has_no_body_and_a_client_is_told_to_go_on(raftka_registry: Registr
 
     assert head.endswith(b"\r\n\r\n")
     assert b"Content-Length: 33\r\n" in head
-    host, port = urlsplit(raftka_registry.url).netloc.split(":")
-    with socket.create_connection((host, int(port)), 60) as connection:
+    with connected(raftka_registry) as connection:
         connection.sendall(waits)
         assert connection.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
         connection.sendall(b'{"compatibility":"NONE"}')

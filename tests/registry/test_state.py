@@ -98,6 +98,25 @@ def test_a_record_of_nobody_is_passed_by_and_counted(key: bytes | None, value: b
     assert len(state.versions("t")) == 1
 
 
+def test_a_record_whose_key_is_of_another_version_than_its_value_is_passed_by() -> None:
+    kept, other = schema_record(Registered("t", 1, 1, A)), schema_record(Registered("t", 2, 2, B))
+    state = state_of(kept, (other[0], kept[1]), no_schema_record(Registered("t", 2, 2, B)))
+
+    assert state.ignored == 1
+    assert [(each.version, each.schema_id) for each in state] == [(1, 1)]
+    assert [each.version for each in state.users(1)] == [1]
+
+
+def test_a_registry_of_deleted_schemas_is_as_an_empty_one() -> None:
+    reference = SchemaReference("r", "t", 1)
+    versions = [Registered("t", 1, 1, A), Registered("u", 1, 2, Body("JSON", "{}", (reference,)))]
+    state = state_of(*map(schema_record, versions), *map(no_schema_record, reversed(versions)))
+
+    assert (state.version_count, state.characters, list(state), len(state)) == (0, 0, [], 0)
+    assert not state._referrers
+    assert not state._subjects
+
+
 def test_what_is_deleted_is_found_by_its_id() -> None:
     state = state_of(schema_record(Registered("t", 1, 1, A)), schema_record(Registered("t", 2, 2, B)), delete_subject_record("t", 1))
 

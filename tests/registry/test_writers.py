@@ -13,6 +13,7 @@ from raftka.registry.errors import RegistryError
 from raftka.registry.log import TRANSACTION_MS, Decided, SchemasLog
 from raftka.registry.records import Body, Registered, schema_record
 from raftka.registry.registry import Asked, Registry
+from raftka.registry.schemas import ParsedSchemas
 from raftka.registry.server import Port, RegistryServer
 from raftka.registry.state import State
 from raftka.testing import Cluster
@@ -40,6 +41,10 @@ def logs(raftka_cluster: Cluster, make_client: Make) -> Iterator[list[SchemasLog
     raftka_cluster.delete_topic(TOPIC)
 
 
+def registry_of(log: SchemasLog) -> Registry:
+    return Registry(log, ParsedSchemas())
+
+
 def schemas(state_of: SchemasLog) -> list[tuple[str, int, int]]:
     with state_of.lock:
         return [(each.subject, each.version, each.schema_id) for each in state_of.state]
@@ -54,8 +59,8 @@ def test_instances_that_write_at_once_give_out_each_id_once(logs: list[SchemasLo
             ids.append(registry.register(f"{name}-{number % 3}", Asked(Body("AVRO", schema))))
 
     for log in logs:  # so that enums of one subject follow each other
-        Registry(log).set_level(None, "NONE")
-    threads = [threading.Thread(target=work, args=(Registry(log), f"w{at}")) for at, log in enumerate(logs)]
+        registry_of(log).set_level(None, "NONE")
+    threads = [threading.Thread(target=work, args=(registry_of(log), f"w{at}")) for at, log in enumerate(logs)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -69,7 +74,7 @@ def test_instances_that_write_at_once_give_out_each_id_once(logs: list[SchemasLo
 
 
 def test_a_write_knows_what_another_instance_has_written(logs: list[SchemasLog]) -> None:
-    first, second = map(Registry, logs)
+    first, second = map(registry_of, logs)
     body = Body("AVRO", '"string"')
 
     assert first.register("a", Asked(body)) == 1
@@ -87,7 +92,7 @@ def test_an_instance_that_was_overtaken_decides_again(logs: list[SchemasLog]) ->
             number = slow.state.highest_id + 1
         tries.append(number)
         if len(tries) == 1:
-            Registry(fast).register("fast", Asked(Body("AVRO", '"int"')))
+            registry_of(fast).register("fast", Asked(Body("AVRO", '"int"')))
         return number, (schema_record(Registered("slow", 1, number, Body("AVRO", '"string"'))),)
 
     assert slow.write(decide) == 2
@@ -103,7 +108,7 @@ def test_what_an_instance_wrote_that_died_before_its_commit_is_never_read(logs: 
         producer.add((TOPIC, 0), (*schema_record(Registered("dead", 1, 1, Body("AVRO", '"string"'))), (), 0))
         producer.flush()
 
-    assert Registry(logs[0]).register("alive", Asked(Body("AVRO", '"int"'))) == 1
+    assert registry_of(logs[0]).register("alive", Asked(Body("AVRO", '"int"'))) == 1
     logs[1].write(lambda: (None, ()))
     assert schemas(logs[0]) == schemas(logs[1]) == [("alive", 1, 1)]
 
@@ -145,6 +150,64 @@ def test_a_registry_goes_on_when_brokers_were_away(raftka_cluster: Cluster) -> N
         raftka_cluster.restart(1)
 
         assert rest.register("u", '"int"') == first + 1
+    raftka_cluster.delete_topic(TOPIC)
+
+
+def test_the_topic_is_read_again_after_a_failure(raftka_cluster: Cluster, make_client: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    failures: list[BaseException] = []
+    monkeypatch.setattr("raftka.registry.log.AGAIN_S", 0.01)
+    log = SchemasLog(make_client, TOPIC, failed=failures.append)
+    log.start()
+    apply, failing = log.state.apply, [MemoryError("once")]
+
+    def fail_once(key: bytes | None, value: bytes | None) -> None:
+        if failing:
+            raise failing.pop()
+        apply(key, value)
+
+    monkeypatch.setattr(log.state, "apply", fail_once)
+    try:
+        with make_client() as client:
+            producer = Producer(client)
+            producer.add((TOPIC, 0), (*schema_record(Registered("t", 1, 1, Body("AVRO", '"string"'))), (), 0))
+            producer.flush()
+        with log._moved:
+            assert log._moved.wait_for(lambda: len(log.state) == 1, 60)
+
+        assert registry_of(log).register("u", Asked(Body("AVRO", '"int"'))) == 2
+        assert list(map(str, failures)) == ["once"]
+    finally:
+        log.stop()
+        raftka_cluster.delete_topic(TOPIC)
+
+
+def test_a_version_that_no_parser_here_knows_keeps_no_other_away(logs: list[SchemasLog], make_client: Make) -> None:
+    """Another registry may have written it, with another parser."""
+    with make_client() as client:
+        producer = Producer(client)
+        producer.add((TOPIC, 0), (*schema_record(Registered("t", 1, 1, Body("AVRO", '{"type": "from the future"}'))), (), 0))
+        producer.flush()
+    registry, string = registry_of(logs[0]), Asked(Body("AVRO", '"string"'))
+
+    with pytest.raises(RegistryError, match="version 1 cannot be parsed here"):
+        registry.register("t", string)
+    with pytest.raises(RegistryError, match="Schema not found"):
+        registry.find("t", string)
+    registry.set_level("t", "NONE")
+    assert registry.register("t", string) == 2
+
+
+@pytest.mark.parametrize("soon", [False, True])
+def test_a_registry_that_stops_leaves_no_thread(make_client: Make, raftka_cluster: Cluster, soon: bool) -> None:
+    registry = RegistryServer(make_client, Port(number=0), TOPIC)
+    registry.start()
+    threads = {registry._thread, registry._log._reading}
+
+    registry.stop_soon() if soon else registry.stop()
+    if soon:
+        registry._thread.join()
+
+    assert not threads & set(threading.enumerate())
     raftka_cluster.delete_topic(TOPIC)
 
 
