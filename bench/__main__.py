@@ -29,12 +29,13 @@ from bench import (
     zookeepers,
 )
 from bench.load import BenchFailed, load
-from bench.rows import FLUSHED, ONE_NODE, REPLICATED, ROWS, THREE_NODES, WIDE, Row
+from bench.rows import FLUSHED, ONE_NODE, REPLICATED, ROWS, SMALL, THREE_NODES, WIDE, Row
 from bench.systems import Floor, Kafka, Raftka, System, machine
 
 GROUPS = (
     "throughput",
     "replicated",
+    "small",
     "wide",
     "start",
     "idle",
@@ -96,6 +97,17 @@ class Bench:
             for name, runs in self._measure(REPLICATED, systems).items():
                 median = {key: _median(runs, key) for key in ("MBps", "s_GB", "p50us", "p99us")}
                 yield f"| {name} | {median['MBps']:.0f} | {median['s_GB']:.2f} | {median['p50us'] / 1000:.1f} | {median['p99us'] / 1000:.1f} |"
+
+    def small(self) -> Iterator[str]:
+        yield "| RF 3, acks=all, flushed before each answer | requests/s | CPU of three nodes, us a request | p50 us | p99 us |"
+        yield "|---|---|---|---|---|"
+        with ExitStack() as stack:
+            systems: list[System] = [Raftka(3, THREE_NODES), *([Kafka(3, THREE_NODES)] if self.kafka else [])]
+            self._start(stack, systems)
+            for row in SMALL:
+                for name, runs in self._measure(row, systems).items():
+                    figures = " | ".join(f"{_median(runs, key):,.0f}" for key in ("rps", "us_req", "p50us", "p99us"))
+                    yield f"| {row.title}: {name} | {figures} |"
 
     def wide(self) -> Iterator[str]:
         yield "| one record to each partition at once, RF 3, acks=all, flushed | p50 ms of one | p50 ms of 150 | ratio (goal: 4) | CPU ms of 150 |"
@@ -291,7 +303,8 @@ class Bench:
         """In turns, so that what the machine does meanwhile hits all alike."""
         results: Results = defaultdict(list)
         targets = {
-            system.name: system.create_topic(row.name, row.partitions, FLUSHED if row is REPLICATED or row in WIDE else None) for system in systems
+            system.name: system.create_topic(row.name, row.partitions, FLUSHED if row is REPLICATED or row in (*WIDE, *SMALL) else None)
+            for system in systems
         }
         for run in range(-WARM_UP_RUNS, self.runs):
             for system in systems:
