@@ -12,8 +12,8 @@ from raftka.broker.telemetry.event_log import Events
 from raftka.broker.telemetry.metrics import Metrics
 from raftka.broker.telemetry.turn_times import TurnTimes, name_of
 from raftka.runtime.interfaces import LONG_PIECE_S
-from raftka.runtime.real.network import Turn
 from raftka.runtime.real.runtime import open_runtime
+from raftka.runtime.real.turn import Turn
 
 
 class Watch:
@@ -45,8 +45,8 @@ async def test_each_turn_with_events_is_reported() -> None:
 
 def test_a_piece_above_the_bound_is_reported_with_what_was_called(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("raftka.runtime.real.network.monotonic", lambda: now[0])
-    turn, watch = Turn(lambda: None), Watch()
+    monkeypatch.setattr("raftka.runtime.real.turn.monotonic", lambda: now[0])
+    turn, watch = Turn(), Watch()
     turn.watch = watch
     for took, piece in ((LONG_PIECE_S, "short"), (LONG_PIECE_S + 0.01, "long"), (0.01, "short")):
         now[0] += took

@@ -18,75 +18,14 @@ from raftka.runtime.interfaces import Buffer, Files, FileSpan, Transport
 from raftka.runtime.real import processes as real_apart
 from raftka.runtime.real.flushes import Flush
 from raftka.runtime.real.runtime import NodeFailed, open_runtime
-
-
-class Echo:
-    """Sends back what comes; `large` bytes go to a buffer of its own, as those of a large frame."""
-
-    def __init__(self, large: int = 0) -> None:
-        self.transport: Transport | None = None
-        self.out: list[Buffer | FileSpan] = []
-        self.own = memoryview(bytearray(large)) if large else None
-        self.received = 0
-        self.end: str | None = None
-        self.over = trio.Event()
-
-    def opened(self, transport: Transport) -> None:
-        self.transport = transport
-
-    def room(self) -> memoryview | None:
-        return self.own[self.received :] if self.own is not None and self.received < len(self.own) else None
-
-    def receive(self, view: memoryview) -> None:
-        assert self.transport is not None
-        self.received += len(view)
-        if not view:
-            self.transport.close("said all")
-        self.out.append(bytes(view))
-        self.transport.wake()
-
-    def take_output(self) -> Sequence[Buffer | FileSpan]:
-        out, self.out = self.out, []
-        return [item for item in out if not isinstance(item, bytes) or item]
-
-    def closed(self, reason: str) -> None:
-        self.end = reason
-        self.over.set()
-
-
-class Sender(Echo):
-    """Sends what it is given once it is connected, and keeps what comes."""
-
-    def __init__(self, data: bytes) -> None:
-        super().__init__()
-        self.out = [data]
-        self.got = b""
-        self.wanted = len(data)
-
-    def receive(self, view: memoryview) -> None:
-        assert self.transport is not None
-        self.got += view
-        if len(self.got) == self.wanted:
-            self.transport.close("got all")
-
-
-class Late(Sender):
-    """Reads nothing until it is told to begin."""
-
-    def opened(self, transport: Transport) -> None:
-        super().opened(transport)
-        transport.hold_reading(True)
-
-    def begin(self) -> None:
-        assert self.transport is not None
-        self.transport.hold_reading(False)
+from tests.runtime.echo import Echo, Late, Sender
 
 
 @pytest.mark.parametrize("size", [1, 300_000, 5_000_000])
 @pytest.mark.parametrize("large", [0, 2_000_000])
-async def test_bytes_come_back_in_order(size: int, large: int) -> None:
+async def test_bytes_come_back_in_order(size: int, large: int, alone: bool) -> None:
     data = bytes(i * 7 & 255 for i in range(65521)) * (size // 65521 + 1)
-    async with open_runtime() as runtime:
+    async with open_runtime(alone=alone) as runtime:
         listener = runtime.network.listen("127.0.0.1", 0, lambda: Echo(large))
         sender = Sender(data[:size])
         runtime.network.connect("127.0.0.1", listener.port, sender)
@@ -97,9 +36,9 @@ async def test_bytes_come_back_in_order(size: int, large: int) -> None:
     assert sender.end == "got all"
 
 
-async def test_a_client_that_has_closed_is_known_while_reading_is_held() -> None:
+async def test_a_client_that_has_closed_is_known_while_reading_is_held(alone: bool) -> None:
     held, sender = Late(b""), Sender(b"more than is read")
-    async with open_runtime() as runtime:
+    async with open_runtime(alone=alone) as runtime:
         listener = runtime.network.listen("127.0.0.1", 0, lambda: held)
         runtime.network.connect("127.0.0.1", listener.port, sender)
         with trio.fail_after(20):
@@ -112,12 +51,12 @@ async def test_a_client_that_has_closed_is_known_while_reading_is_held() -> None
     assert not held.received
 
 
-async def test_output_that_comes_while_earlier_output_waits_is_sent_after_it() -> None:
+async def test_output_that_comes_while_earlier_output_waits_is_sent_after_it(alone: bool) -> None:
     """The client sends nothing that would wake the server's side again."""
     first, then = bytes(16_000_000), b"and this"  # more than the kernel takes
     client, server = Late(b""), Sender(first)
     client.wanted = len(first) + len(then)
-    async with open_runtime() as runtime:
+    async with open_runtime(alone=alone) as runtime:
 
         def say_more() -> None:
             assert server.transport is not None
@@ -137,10 +76,10 @@ async def test_output_that_comes_while_earlier_output_waits_is_sent_after_it() -
     assert client.got.endswith(then)
 
 
-async def test_a_refused_connection_is_reported_by_closed() -> None:
+async def test_a_refused_connection_is_reported_by_closed(alone: bool) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
-        async with open_runtime() as runtime:
+        async with open_runtime(alone=alone) as runtime:
             connection = Echo()
             runtime.network.connect("127.0.0.1", unused.getsockname()[1], connection)
             with trio.fail_after(10):
@@ -149,8 +88,8 @@ async def test_a_refused_connection_is_reported_by_closed() -> None:
     assert connection.end == "Connection refused"
 
 
-async def test_file_spans_are_sent_between_buffers(tmp_path: Path) -> None:
-    async with open_runtime() as runtime:
+async def test_file_spans_are_sent_between_buffers(tmp_path: Path, alone: bool) -> None:
+    async with open_runtime(alone=alone) as runtime:
         file = runtime.files.open(f"{tmp_path}/log", create=True)
         file.append([b"x" * 100, b"y" * 100_000])
 
@@ -169,9 +108,9 @@ async def test_file_spans_are_sent_between_buffers(tmp_path: Path) -> None:
     assert client.got == b"head" + b"xy" + b"y" * 50_000 + b"tail"
 
 
-async def test_flush_answers_in_a_later_turn(tmp_path: Path) -> None:
+async def test_flush_answers_in_a_later_turn(tmp_path: Path, alone: bool) -> None:
     answers: list[OSError | None] = []
-    async with open_runtime() as runtime:
+    async with open_runtime(alone=alone) as runtime:
         file = runtime.files.open(f"{tmp_path}/log", create=True)
         file.append([b"abc"])
         flushed = trio.Event()
@@ -189,8 +128,8 @@ async def test_flush_answers_in_a_later_turn(tmp_path: Path) -> None:
     assert answers == [None]
 
 
-async def test_a_closed_file_can_not_be_flushed(tmp_path: Path) -> None:
-    async with open_runtime() as runtime:
+async def test_a_closed_file_can_not_be_flushed(tmp_path: Path, alone: bool) -> None:
+    async with open_runtime(alone=alone) as runtime:
         file = runtime.files.open(str(tmp_path / "log"), create=True)
         file.close()
 
@@ -198,7 +137,7 @@ async def test_a_closed_file_can_not_be_flushed(tmp_path: Path) -> None:
             runtime.files.flush([file], lambda error: None)
 
 
-async def test_a_flush_begins_when_what_there_is_to_send_has_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_flush_begins_when_what_there_is_to_send_has_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone: bool) -> None:
     begun: list[str] = []
     opened, both = trio.Event(), trio.Event()
 
@@ -218,7 +157,7 @@ async def test_a_flush_begins_when_what_there_is_to_send_has_left(tmp_path: Path
         begun.append(f"{len(asked)} flushes")
         both.set()
 
-    async with open_runtime() as runtime:
+    async with open_runtime(alone=alone) as runtime:
         file, speaker = runtime.files.open(str(tmp_path / "log"), create=True), Speaker()
         listener = runtime.network.listen("127.0.0.1", 0, Echo)
         runtime.network.connect("127.0.0.1", listener.port, speaker)
@@ -240,9 +179,9 @@ async def test_a_flush_begins_when_what_there_is_to_send_has_left(tmp_path: Path
         assert begun == ["sent", "2 flushes"]
 
 
-async def test_timers_run_in_order_of_their_time_and_not_when_cancelled() -> None:
+async def test_timers_run_in_order_of_their_time_and_not_when_cancelled(alone: bool) -> None:
     ran: list[str] = []
-    async with open_runtime() as runtime:
+    async with open_runtime(alone=alone) as runtime:
         over = trio.Event()
         now = runtime.clock.now()
         runtime.clock.call_at(now + 0.03, over.set)
@@ -255,9 +194,9 @@ async def test_timers_run_in_order_of_their_time_and_not_when_cancelled() -> Non
     assert ran == ["first", "second"]
 
 
-async def test_cancelled_timers_are_forgotten_before_they_are_due() -> None:
+async def test_cancelled_timers_are_forgotten_before_they_are_due(alone: bool) -> None:
     ran: list[int] = []
-    async with open_runtime() as runtime:
+    async with open_runtime(alone=alone) as runtime:
         now, over = runtime.clock.now(), trio.Event()
         for at in (3, 1, 2):
             runtime.clock.call_at(now + at / 100, lambda at=at: ran.append(at))  # type: ignore[misc]
@@ -271,9 +210,9 @@ async def test_cancelled_timers_are_forgotten_before_they_are_due() -> None:
     assert ran == [1, 2, 3]
 
 
-async def test_a_failed_core_part_ends_the_block() -> None:
+async def test_a_failed_core_part_ends_the_block(alone: bool) -> None:
     async def live() -> None:
-        async with open_runtime() as runtime:
+        async with open_runtime(alone=alone) as runtime:
             runtime.clock.call_at(runtime.clock.now(), lambda: runtime.fail(OSError("disk is gone")))
             await trio.sleep_forever()
 
@@ -290,9 +229,9 @@ async def test_one_directory_serves_one_node(tmp_path: Path) -> None:
         other.files.lock(f"{tmp_path}/.lock")()
 
 
-async def test_a_stopped_node_lets_go_of_its_files_and_locks(tmp_path: Path) -> None:
+async def test_a_stopped_node_lets_go_of_its_files_and_locks(tmp_path: Path, alone: bool) -> None:
     before = sorted(os.listdir("/proc/self/fd"))
-    async with open_runtime() as runtime:
+    async with open_runtime(alone=alone) as runtime:
         runtime.files.lock(f"{tmp_path}/.lock")
         file = runtime.files.open(f"{tmp_path}/log", create=True)
         flushed = trio.Event()
@@ -300,11 +239,11 @@ async def test_a_stopped_node_lets_go_of_its_files_and_locks(tmp_path: Path) -> 
         await flushed.wait()
 
     assert sorted(os.listdir("/proc/self/fd")) == before
-    async with open_runtime() as runtime:
+    async with open_runtime(alone=alone) as runtime:
         runtime.files.lock(f"{tmp_path}/.lock")
 
 
-async def test_connecting_to_who_does_not_answer_is_given_up_within_seconds() -> None:
+async def test_connecting_to_who_does_not_answer_is_given_up_within_seconds(alone: bool) -> None:
     """By default the kernel asks for two minutes, with longer and longer waits."""
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
@@ -314,7 +253,7 @@ async def test_connecting_to_who_does_not_answer_is_given_up_within_seconds() ->
         for filler in fillers:
             filler.setblocking(False)
             filler.connect_ex((host, port))
-        async with open_runtime() as runtime:
+        async with open_runtime(alone=alone) as runtime:
             connection = Echo()
             runtime.network.connect(host, port, connection)
             with trio.fail_after(6):
@@ -348,10 +287,10 @@ def forever(files: Files) -> Iterator[int]:
         yield os.getpid()
 
 
-async def test_work_in_a_process_of_its_own(tmp_path: Path) -> None:
+async def test_work_in_a_process_of_its_own(tmp_path: Path, alone: bool) -> None:
     values: list[int] = []
     over = trio.Event()
-    async with open_runtime() as runtime:
+    async with open_runtime(alone=alone) as runtime:
         runtime.offload.run_in_process(count, (str(tmp_path / "f"), 1000), values.append, lambda error: over.set() if error is None else print(error))
         with trio.fail_after(20):
             await over.wait()
@@ -361,7 +300,7 @@ async def test_work_in_a_process_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("how", "kind"), [("OSError", "FileNotFoundError"), ("anything", "ApartError"), ("Killed", "ApartError")])
-async def test_what_goes_wrong_there_is_reported_here(how: str, kind: str) -> None:
+async def test_what_goes_wrong_there_is_reported_here(how: str, kind: str, alone: bool) -> None:
     told: list[object] = []
     over = trio.Event()
 
@@ -369,7 +308,7 @@ async def test_what_goes_wrong_there_is_reported_here(how: str, kind: str) -> No
         told.append(error)
         over.set()
 
-    async with open_runtime() as runtime:
+    async with open_runtime(alone=alone) as runtime:
         runtime.offload.run_in_process(fail, (how,), told.append, done)
         with trio.fail_after(20):
             await over.wait()
@@ -380,7 +319,7 @@ async def test_what_goes_wrong_there_is_reported_here(how: str, kind: str) -> No
 
 
 @pytest.mark.parametrize("how", ["cancelled", "stopped"])
-async def test_work_ends_early(how: str) -> None:
+async def test_work_ends_early(how: str, alone: bool) -> None:
     pids: list[int] = []
     begun = trio.Event()
 
@@ -388,7 +327,7 @@ async def test_work_ends_early(how: str) -> None:
         pids.append(pid)
         begun.set()
 
-    async with open_runtime() as runtime:
+    async with open_runtime(alone=alone) as runtime:
         cancel = runtime.offload.run_in_process(forever, (), each, lambda error: pytest.fail("it was cancelled"))
         with trio.fail_after(20):
             await begun.wait()
@@ -402,8 +341,8 @@ async def test_work_ends_early(how: str) -> None:
         os.kill(pids[0], 0)
 
 
-async def test_room_that_is_reserved_does_not_make_a_file_longer_and_is_given_back(tmp_path: Path) -> None:
-    async with open_runtime() as runtime:
+async def test_room_that_is_reserved_does_not_make_a_file_longer_and_is_given_back(tmp_path: Path, alone: bool) -> None:
+    async with open_runtime(alone=alone) as runtime:
         path = tmp_path / "log"
         file = runtime.files.open(str(path), create=True)
         file.append([b"abc"])
@@ -418,8 +357,8 @@ async def test_room_that_is_reserved_does_not_make_a_file_longer_and_is_given_ba
         assert path.read_bytes() == b"abcdef"
 
 
-async def test_a_discarded_file_is_closed_by_another_thread(tmp_path: Path) -> None:
-    async with open_runtime() as runtime:
+async def test_a_discarded_file_is_closed_by_another_thread(tmp_path: Path, alone: bool) -> None:
+    async with open_runtime(alone=alone) as runtime:
         file = runtime.files.open(str(tmp_path / "f"), create=True)
         file.append([b"12345"])
         fd = file.fd
@@ -464,7 +403,7 @@ from raftka.runtime.real.runtime import open_runtime
 from tests.runtime.test_real import forever
 
 async def main():
-    async with open_runtime() as runtime:
+    async with open_runtime(alone=True) as runtime:
         runtime.offload.run_in_process(forever, (), lambda pid: print(pid, flush=True), print)
         await trio.sleep_forever()
 

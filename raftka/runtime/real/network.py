@@ -14,10 +14,12 @@ import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from time import monotonic
+from typing import Protocol
 
-from raftka.runtime.interfaces import LONG_PIECE_S, Buffer, Connection, File, FileSpan, TurnWatch
+from raftka.runtime.interfaces import LONG_PIECE_S, Buffer, Connection, File, FileSpan
 from raftka.runtime.real.descriptors import CLOSED_FIRST, Spare, moved
 from raftka.runtime.real.files import RealFile
+from raftka.runtime.real.turn import Turn
 
 ARENA_BYTES = 1024 * 1024
 READ_BYTES = 256 * 1024  # of one connection in one go, so that nobody waits long behind it
@@ -42,35 +44,10 @@ LIVENESS = (
 )
 
 
-class Turn:
-    """The actions that this turn still has to run. Outside a turn the first action that is asked for wakes the loop."""
+class Reader(Protocol):
+    """Whom a turn tells that its descriptor has something."""
 
-    __slots__ = ("actions", "active", "began", "kick", "last", "watch", "woken")
-
-    def __init__(self, kick: Callable[[], None]) -> None:
-        self.kick = kick
-        self.active = False
-        self.actions: list[Callable[[], None]] = []
-        self.woken: list[RealTransport] = []
-        self.last: list[Callable[[], None]] = []  # when what there is to send has left
-        self.watch: TurnWatch | None = None
-        self.began = 0.0  # of the piece under way
-
-    def done(self, piece: object) -> None:
-        """A piece of the turn is over, and the next one begins."""
-        now = monotonic()
-        if now - self.began > LONG_PIECE_S:
-            self.long(now, piece)
-        self.began = now
-
-    def long(self, now: float, piece: object) -> None:
-        if self.watch is not None:
-            self.watch.long(now - self.began, piece)
-
-    def at_last(self, action: Callable[[], None]) -> None:
-        self.last.append(action)
-        if not self.active:
-            self.kick()
+    def ready(self, events: int) -> None: ...
 
 
 class RealTransport:
@@ -393,7 +370,7 @@ class RealNetwork:
     def __init__(self, turn: Turn, offload: Callable[..., None]) -> None:
         self.current = turn
         self.epoll = select.epoll()
-        self.transports: dict[int, RealTransport | RealListener] = {}
+        self.transports: dict[int, Reader] = {}
         self.arena = memoryview(bytearray(ARENA_BYTES))
         self.arena_used = 0
         self.spare = Spare()
@@ -436,6 +413,20 @@ class RealNetwork:
             sock.setsockopt(*option, value)
         sock.connect_ex((address, port))  # a failure shows as an event, in a later turn
         RealTransport(self, sock, connection, f"{address}:{port}", connecting=True)
+
+    def watch(self, fd: int, reader: Reader) -> None:
+        """Another descriptor than a socket, for as long as the network is there."""
+        self.epoll.register(fd, EPOLLIN)
+        self.transports[fd] = reader
+
+    def turn_of(self, work: Callable[[], None]) -> None:
+        """A turn for something else than events."""
+        turn = self.current
+        began = turn.began = monotonic()
+        work()
+        self.end_turn()
+        if turn.watch is not None:
+            turn.watch.turn(turn.began - began)
 
     def turn(self, wait_s: float = 0.0) -> bool:
         """Hand out what has come, once; False when there was nothing, also not within `wait_s`."""
@@ -486,7 +477,7 @@ class RealNetwork:
         for transport in list(self.transports.values()):
             if isinstance(transport, RealListener):
                 transport.close()
-            else:
+            elif isinstance(transport, RealTransport):
                 transport.finish("this node stopped", reset=reset)
         self.epoll.close()
         self.spare.close()
