@@ -201,6 +201,8 @@ def checked_size(text: bytes) -> int:
 
 
 def size_of(pieces: Piece | Sequence[Piece]) -> int:
+    if pieces.__class__ is bytes:
+        return len(pieces)
     if isinstance(pieces, list | tuple):
         total = 0
         for piece in pieces:
@@ -224,13 +226,13 @@ def merge(parts: Sequence[Piece]) -> list[Piece]:
     merged: list[Piece] = []
     small: list[Buffer] = []
     for part in parts:
-        if isinstance(part, FileSpan) or len(part) >= OWN_PIECE_BYTES:
-            if small:
-                merged.append(b"".join(small))
-                small = []
-            merged.append(part)
-        else:
-            small.append(part)
+        if part.__class__ is not FileSpan and len(part) < OWN_PIECE_BYTES:  # type: ignore[arg-type]
+            small.append(part)  # type: ignore[arg-type]
+            continue
+        if small:
+            merged.append(b"".join(small))
+            small = []
+        merged.append(part)
     if small:
         merged.append(b"".join(small))
     return merged

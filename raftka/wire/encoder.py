@@ -116,6 +116,9 @@ class _Writer:
             return f"{value} is not None and not {value}"
         if field.default is None:
             return f"{value} is None"
+        if field.struct is not None:
+            inner = " and ".join(f"({self.is_default(each, value)})" for each in field.struct.fields)
+            return f"{value} is {default} or ({inner})"
         return f"{value} is {default} or {value} == {default}"
 
     def packed(self) -> str:

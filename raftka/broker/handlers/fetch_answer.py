@@ -38,7 +38,7 @@ class FetchAnswer:
             self._leaders.add(row.current_leader.leader_id)
         if (partition := cached.partition) is not None:
             partition.fetched += 1
-            if not session.reader.follows:
+            if not session.follows:
                 partition.bytes_out += cached.size
         if self._told:  # records and errors are told again, even if nothing happens, until the reader asks for something else
             cached.high_watermark, cached.log_start = row.high_watermark, row.log_start_offset

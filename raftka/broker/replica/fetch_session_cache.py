@@ -70,7 +70,7 @@ class CachedPartition:
     def follower(self) -> tuple[int, float] | None:
         """Broker id of the reader and the time when it last asked; None: a consumer."""
         session = self.session
-        return (session.reader.replica, session.heard) if session.reader.follows else None
+        return (session.reader.replica, session.heard) if session.follows else None
 
     def changed(self, *, wake: bool) -> None:
         """Something happened at its partition. `wake`: something that a parked fetch waits for."""
@@ -87,12 +87,13 @@ class CachedPartition:
 
 
 class FetchSession:
-    __slots__ = ("by_id", "created", "dirty", "epoch", "heard", "id", "lasting", "parked", "partitions", "reader", "turns", "used")
+    __slots__ = ("by_id", "created", "dirty", "epoch", "follows", "heard", "id", "lasting", "parked", "partitions", "reader", "turns", "used")
 
     def __init__(self, reader: Reader, now: float, *, by_id: bool) -> None:
         self.id = NO_SESSION
         self.epoch = 1  # what the next request must have
         self.reader = reader
+        self.follows = reader.replica >= 0  # those who go on with it do likewise
         self.by_id = by_id
         self.created = self.used = now
         self.heard = -inf  # when the follower last asked
@@ -191,7 +192,7 @@ class FetchSessionCache:
 
     def _known(self, body: FetchRequest, reader: Reader, *, by_id: bool) -> FetchSession:
         session = self.by_id.get(body.session_id)
-        if session is None or session.reader.follows != reader.follows:  # nobody reads with another's rights
+        if session is None or session.follows != reader.follows:  # nobody reads with another's rights
             raise KafkaError(Code.FETCH_SESSION_ID_NOT_FOUND)
         if session.epoch != body.session_epoch:
             raise KafkaError(Code.INVALID_FETCH_SESSION_EPOCH)
@@ -228,7 +229,7 @@ class FetchSessionCache:
         if self.partitions + size > SESSION_PARTITIONS.value:
             self.metrics.refused(SESSION_PARTITIONS)
             return False
-        if len(self.by_id) >= self.slots and not self._evict(session.reader.follows, size, now):
+        if len(self.by_id) >= self.slots and not self._evict(session.follows, size, now):
             return False
         while session.id in self.by_id or session.id == NO_SESSION:
             session.id = self._random.randint(1, LAST_EPOCH)
@@ -243,7 +244,7 @@ class FetchSessionCache:
         if oldest is None:
             return False
         if now - oldest.used <= SAFE_S:
-            evictable = [s for s in self.by_id.values() if s.used - s.created > SAFE_S or (of_follower and not s.reader.follows)]
+            evictable = [s for s in self.by_id.values() if s.used - s.created > SAFE_S or (of_follower and not s.follows)]
             oldest = min(evictable, key=_worth, default=None)
             if oldest is None or (of_follower, size) <= _worth(oldest):
                 return False
@@ -266,4 +267,4 @@ class FetchSessionCache:
 
 
 def _worth(session: FetchSession) -> tuple[bool, int]:
-    return session.reader.follows, len(session.partitions)
+    return session.follows, len(session.partitions)

@@ -25,11 +25,8 @@ Events = Sequence[tuple[int, int]]  # descriptors, and what epoll says of them
 class Standing(Protocol):
     """Whether the node goes on, stands still, or has stopped."""
 
-    @property
-    def stopped(self) -> bool: ...
-
-    @property
-    def paused(self) -> bool: ...
+    stopped: bool
+    paused: bool
 
     async def resumed(self) -> None:
         """Return when the node does not stand still."""

@@ -91,8 +91,8 @@ class RealRuntime:
         self._posted: deque[Callable[[], None]] = deque()
         self._woken = False
         self.stopped = False
-        self._going = trio.Event()  # not set: it stands still
-        self._going.set()
+        self.paused = False  # it stands still, until
+        self._going = trio.Event()
         self.failure: BaseException | None = None
         turn = Turn()
         self._eventfd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -137,16 +137,13 @@ class RealRuntime:
             self.failure = error
             self.stop(reset=True)
 
-    @property
-    def paused(self) -> bool:
-        return not self._going.is_set()
-
     def pause(self) -> None:
         """Nothing is received, sent or timed until `resume`, as in a process that SIGSTOP has hit. (Its threads go on.)"""
         if not self.paused:
-            self._going = trio.Event()
+            self.paused, self._going = True, trio.Event()
 
     def resume(self) -> None:
+        self.paused = False
         self._going.set()
 
     async def resumed(self) -> None:

@@ -144,7 +144,7 @@ def _session(session: FetchSession) -> Iterator[Found]:
     for cached in session.partitions.values():
         if cached not in session.dirty and (parked is None or cached not in parked.rows):
             for wrong in _idle(cached):
-                yield cached, f"a {'follower' if session.reader.follows else 'consumer'}'s session: {wrong}", SOON_S
+                yield cached, f"a {'follower' if session.follows else 'consumer'}'s session: {wrong}", SOON_S
 
 
 def _idle(cached: CachedPartition) -> Iterator[str]:
@@ -153,7 +153,7 @@ def _idle(cached: CachedPartition) -> Iterator[str]:
     if partition is None or not (cached in partition.idle_consumers or cached in partition.idle_followers):
         yield f"nobody watches {cached.topic}-{cached.fetch_request.partition}"
     elif partition.leader is not None:
-        readable = partition.log.written_offset if cached.session.reader.follows else partition.high_watermark
+        readable = partition.log.written_offset if cached.session.follows else partition.high_watermark
         if cached.fetch_request.fetch_offset < readable:
             yield f"there are records in {partition.name}, and it is not looked at"
         if cached.log_start != partition.log.start_offset:
