@@ -13,7 +13,7 @@ from raftka.limits import REQUEST_BYTES, LimitExceeded
 from raftka.runtime.interfaces import Connection, Transport
 from raftka.security.mechanism import BESIDE_LOOP, AuthenticationFailed, ClientMechanism
 from raftka.wire.errors import Code, ProtocolError, name_of_code
-from raftka.wire.frame import FrameBuffer, Pool, decode_response_header, encode_request
+from raftka.wire.frame import FrameBuffer, Pool, decode_response_header, encode_body, encode_request
 from raftka.wire.messages.api_versions import API_VERSIONS, ApiVersionsResponse
 from raftka.wire.messages.produce import ProduceRequest
 from raftka.wire.messages.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE, SaslAuthenticateResponse, SaslHandshakeResponse
@@ -28,6 +28,7 @@ Login = Callable[[str], ClientMechanism]  # begins one, at a host
 Beside = Callable[[Callable[[], bytes | None], Callable[[bytes | BaseException | None], None]], None]  # as Offload.run
 Wrap = Callable[[Connection, str], Connection]  # puts TLS around a connection to a host
 OnReply = Callable[[Resp | None, str | None], None]  # a row, or why there is none; both None for what is never answered
+OnFrame = Callable[[memoryview, int], None]  # an answer as it came, and where its message begins
 
 
 class Secured(NamedTuple):
@@ -69,6 +70,7 @@ class _Waiting(NamedTuple):
     version: int
     correlation_id: int
     on_reply: OnReply[Any]
+    on_frame: OnFrame | None = None
 
 
 class _Queued(NamedTuple):
@@ -128,6 +130,22 @@ class ClientConnection:
         else:
             self._send(_Queued(api, row, on_reply, version))
             self._wake()
+
+    def speaks(self, api: AnyApi, version: int) -> bool:
+        """Return whether the connection is ready, and the broker has this version."""
+        theirs = self.versions.get(api.key) if self.close_reason is None else None
+        return theirs is not None and theirs.low <= version <= theirs.high
+
+    def exchange(self, api: Api[Req, Resp], version: int, body: bytes, on_frame: OnFrame, on_failure: OnReply[Resp]) -> None:
+        """Send a message that is encoded already, in a version that the broker speaks.
+
+        `on_frame` gets the answer as it came, valid until the turn ends, and may raise ProtocolError; `on_failure` why there is none.
+        """
+        correlation_id = self._next_correlation_id
+        self._output.append(encode_body(api, version, correlation_id, self.client_id, body))
+        self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
+        self._waiting.append(_Waiting(api, version, correlation_id, on_failure, on_frame))
+        self._wake()
 
     def version_of(self, api: AnyApi, cap: int | None = None) -> int | None:
         """The highest version that both sides know, not above `cap`; None if there is none."""
@@ -214,10 +232,14 @@ class ClientConnection:
     def _reply(self, frame: memoryview) -> None:
         if not self._waiting:
             raise ProtocolError("a response that was not asked for")
-        api, version, expected, on_reply = self._waiting[0]
+        api, version, expected, on_reply, on_frame = self._waiting[0]
         correlation_id, position = decode_response_header(frame, api, version)
         if correlation_id != expected:
             raise ProtocolError(f"response {correlation_id} where {expected} was due")
+        if on_frame is not None:
+            self._waiting.popleft()
+            on_frame(frame, position)
+            return
         refused = api is API_VERSIONS and frame[position : position + 2] == _UNSUPPORTED
         row = _refusal(frame, position) if refused else api.decode_response(version, frame, position)[0]
         self._waiting.popleft()

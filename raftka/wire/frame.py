@@ -78,12 +78,17 @@ def _has_tags(api: AnyApi, version: int) -> bool:
 
 def encode_request(api: Api[Req, Resp], version: int, correlation_id: int, client_id: str | None, row: Req) -> bytes:
     """The whole frame. Raises ValueError for a value that this version can not carry."""
+    parts: list[Any] = []
+    api.request_parts(version, row, parts)
+    return encode_body(api, version, correlation_id, client_id, b"".join(parts))
+
+
+def encode_body(api: AnyApi, version: int, correlation_id: int, client_id: str | None, body: bytes) -> bytes:
+    """The whole frame of a message that is encoded already."""
     name = b"" if client_id is None else client_id.encode()
     tags = b"\0" if version in api.flexible else b""
     header = _REQUEST_HEADER.pack(api.key, version, correlation_id, -1 if client_id is None else len(name)) + name + tags
-    parts: list[Any] = [header]
-    api.request_parts(version, row, parts)
-    return b"".join([_SIZE.pack(size_of(parts)), *parts])
+    return b"".join((_SIZE.pack(len(header) + len(body)), header, body))
 
 
 def encode_response(api: Api[Req, Resp], version: int, correlation_id: int, row: Resp) -> list[Piece]:

@@ -3,9 +3,8 @@
 A consumer reads what is committed, a follower what is written; a follower's fetch offset tells what it has on its disk. With too little to
 read the request is parked in its session and looks again, at the end of a turn, where something has changed.
 
-A request of very many partitions reads them in slices, over several turns (long_work.py). The files of records that it found in an earlier turn
-may be gone by now: so it stops to look for records when its first slice with records is over, and reads these once more in the turn in which its
-answer is complete.
+A request of very many partitions reads them in slices, over several turns (long_work.py). The files of records that it found in an earlier
+turn may be gone by now: so it looks for no more when its first slice with records is over, and reads these again in the turn of its answer.
 """
 
 from contextlib import suppress
@@ -13,13 +12,14 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from raftka.broker.fastpath import follow
 from raftka.broker.fastpath.fetch import remember
-from raftka.broker.handlers.fetch_answer import FetchAnswer, answer_bytes, told_again
+from raftka.broker.handlers.fetch_answer import FetchAnswer, answer_bytes, error_row, is_news
 from raftka.broker.handlers.finding import find
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import handles
-from raftka.broker.network.long_work import Steps
+from raftka.broker.network.long_work import Steps, drained
 from raftka.broker.network.request import Delayed, Request
 from raftka.broker.replica.fetch_session_cache import BEGIN, END, CachedPartition, FetchSession, Reader
 from raftka.broker.replica.partition import Partition
@@ -32,12 +32,10 @@ from raftka.wire.messages.fetch import FETCH, READ_COMMITTED, FetchPartition, Fe
 from raftka.wire.schema import Row
 
 CONSUMER = -1
-FOLLOWER = "FetchFollower"  # what Kafka calls these among its request metrics
 MAX_WAIT_MS = 3_600_000
 ROWS_OF_TURN = 256  # with records, at the most, in an answer that takes several turns: they are read once more in the last of them
 response = FETCH.response
 of_partition = response.responses.partitions
-LEADER_TOLD = frozenset({Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH})
 
 
 @handles(FETCH, refused=lambda request, code: response(error_code=int(code)))
@@ -46,22 +44,25 @@ def fetch(request: Request[FetchRequest], services: Services) -> Steps[FetchResp
     if run.replica >= 0:
         if request.meter is not None and run.is_genuine() and request.may("CLUSTER_ACTION", THE_CLUSTER):
             request.meter = None  # no quota of clients holds replication back
-        request.dispatcher.kind = services.context.metrics.kind(FOLLOWER)
+        request.dispatcher.kind = services.context.metrics.kind(follow.FOLLOWER)
     yield from run.begin()
-    try:
-        yield from run.read_dirty()
-        wait_ms = request.body.max_wait_ms
-        if wait_ms > 0 and not run.settled:
-            if services.context.metrics.parked_fetches < PARKED_REQUESTS.value:
-                return run.park(min(wait_ms, MAX_WAIT_MS) / 1000)
-            services.context.metrics.hit(PARKED_REQUESTS)
-        row = yield from run.answer()
-    except GeneratorExit:
-        run.abandon()  # the client has gone
-        raise
+    result = yield from run.outcome()
     if run.plain is not None and request.slot is None and request.meter is None:
         remember(request, services.fetch_sessions, run.plain, run.isolated, run.max_bytes)
-    return row
+    if run.replica >= 0 and run.goes_on:
+        remember_follower(request, services, run.session)
+    return result
+
+
+def remember_follower(request: Request[FetchRequest], services: Services, session: FetchSession) -> None:
+    """Its next requests tell of other offsets, and of nothing else."""
+
+    def go_on(short: Request[FetchRequest]) -> FetchResponse | Delayed:
+        run = Fetch(short, services)
+        run.has(session, goes_on=True)
+        return drained(run.outcome())
+
+    follow.remember(request, services.fetch_sessions, services.context, session, go_on)
 
 
 class AbortedUnknown(Exception):
@@ -142,10 +143,28 @@ class Fetch:
         if reader.follows and self.is_genuine():
             session.heard = now
             self.request.connection.follower = self.replica
+        self.has(session, goes_on=goes_on)
+
+    def has(self, session: FetchSession, *, goes_on: bool) -> None:
         self.session, self.goes_on = session, goes_on
         self.watching = session.lasting or (self.body.max_wait_ms > 0 and len(session.partitions) > ROWS_OF_TURN)  # what happens while it reads
         if self.watching:
             session.parked = self
+
+    def outcome(self) -> Steps[FetchResponse | Delayed]:
+        """Read what is new, and answer or wait."""
+        metrics = self.services.context.metrics
+        try:
+            yield from self.read_dirty()
+            wait_ms = self.body.max_wait_ms
+            if wait_ms > 0 and not self.settled:
+                if metrics.parked_fetches < PARKED_REQUESTS.value:
+                    return self.park(min(wait_ms, MAX_WAIT_MS) / 1000)
+                metrics.hit(PARKED_REQUESTS)
+            return (yield from self.answer())
+        except GeneratorExit:
+            self.abandon()  # the client has gone
+            raise
 
     def is_genuine(self) -> bool:
         """Anybody can claim to be a replica, and move the high watermark."""
@@ -193,7 +212,8 @@ class Fetch:
             self.services.context.metrics.count_of_topic(
                 "kafka_server_brokertopicmetrics_failedfetchrequests_total", known.name if known is not None else None
             )
-            row = self._error(fetch_request, error, cached.topic_id)
+            leads = self.services.metadata.image.partition(cached.topic_id, fetch_request.partition) if self.request.version >= 16 else None
+            row = error_row(fetch_request, error, leads)
         else:
             if self.watching:
                 partition.watched_by(cached)
@@ -202,14 +222,10 @@ class Fetch:
             self.held[cached] = None
         elif self.held:
             self.held.pop(cached, None)
-        if not self.goes_on or cached.size or self._is_new(cached, row):
+        if not self.goes_on or cached.size or is_news(cached, row):
             self.rows[cached] = row
         elif self.rows:
             self.rows.pop(cached, None)
-
-    @staticmethod
-    def _is_new(cached: CachedPartition, row: PartitionData) -> bool:
-        return bool(row.high_watermark != cached.high_watermark or row.log_start_offset != cached.log_start or told_again(row))
 
     def _find(self, cached: CachedPartition) -> Partition:
         request, fetch_request = self.request, cached.fetch_request
@@ -325,21 +341,6 @@ class Fetch:
             records=records,
             **fields,
         )
-
-    def _error(self, fetch_request: FetchPartition, error: KafkaError, topic_id: bytes) -> PartitionData:
-        absent = error.code in (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID, Code.TOPIC_AUTHORIZATION_FAILED)
-        row = of_partition(
-            partition_index=fetch_request.partition,
-            error_code=int(error.code),
-            high_watermark=-1,
-            aborted_transactions=[] if absent else None,
-            records=b"",
-        )
-        if error.code in LEADER_TOLD and self.request.version >= 16:
-            partition = self.services.metadata.image.partition(topic_id, fetch_request.partition)
-            if partition is not None:
-                row.current_leader = of_partition.current_leader(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
-        return row
 
     # answering
 

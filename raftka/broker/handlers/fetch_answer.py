@@ -6,13 +6,16 @@ from functools import cache
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.request import Request
 from raftka.broker.replica.fetch_session_cache import CachedPartition, FetchSession
+from raftka.metadata.image import PartitionImage
 from raftka.wire.codec import varint
 from raftka.wire.encoder import EncodedRows
-from raftka.wire.messages.fetch import FETCH, READ_COMMITTED, FetchableTopicResponse, FetchRequest, NodeEndpoint, PartitionData
+from raftka.wire.errors import Code, KafkaError
+from raftka.wire.messages.fetch import FETCH, READ_COMMITTED, FetchableTopicResponse, FetchPartition, FetchRequest, NodeEndpoint, PartitionData
 
 response = FETCH.response
 of_topic = response.responses
 of_partition = of_topic.partitions
+LEADER_TOLD = frozenset({Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH})
 
 
 class FetchAnswer:
@@ -60,6 +63,26 @@ class FetchAnswer:
         if not self._leaders or request.version < 16:
             return []
         return services.endpoints_of(self._leaders, request.session.listener, response.node_endpoints)
+
+
+def error_row(fetch_request: FetchPartition, error: KafkaError, leads: PartitionImage | None) -> PartitionData:
+    """`leads`: the partition's state, where the reader may be told who leads it."""
+    absent = error.code in (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID, Code.TOPIC_AUTHORIZATION_FAILED)
+    row = of_partition(
+        partition_index=fetch_request.partition,
+        error_code=int(error.code),
+        high_watermark=-1,
+        aborted_transactions=[] if absent else None,
+        records=b"",
+    )
+    if error.code in LEADER_TOLD and leads is not None:
+        row.current_leader = of_partition.current_leader(leader_id=leads.leader, leader_epoch=leads.leader_epoch)
+    return row
+
+
+def is_news(cached: CachedPartition, row: PartitionData) -> bool:
+    """Whether a session tells it, if it has no records."""
+    return bool(row.high_watermark != cached.high_watermark or row.log_start_offset != cached.log_start or told_again(row))
 
 
 def told_again(row: PartitionData) -> bool:

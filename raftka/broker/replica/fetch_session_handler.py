@@ -9,6 +9,7 @@ from typing import NamedTuple
 from raftka.replication.follower import Position
 from raftka.wire.errors import Code
 from raftka.wire.messages.fetch import FETCH, FetchPartition, FetchRequest, FetchResponse
+from raftka.wire.replica_fetch import Asked
 
 WHOLE = 0  # the epoch of a request that begins a session
 LAST_EPOCH = 0x7FFFFFFF
@@ -57,18 +58,27 @@ class FetchSessionHandler:
             for key in gone:
                 if key not in wanted and known.pop(key, None) is not None:
                     forgotten.setdefault(key[0], []).append(key[1])
-        topics: dict[bytes, list[FetchPartition]] = {}
-        for key, place in wanted.items():
-            if known.get(key) != place:
-                known[key] = place
-                topics.setdefault(key[0], []).append(_row(key[1], place, max_bytes))
         request = FETCH.request
+        topics = [
+            request.topics(topic_id=topic_id, partitions=[_row(each) for each in asked])
+            for topic_id, asked in self.changes(wanted, max_bytes).items()
+        ]
         return request(
             session_id=self.id,
             session_epoch=self.epoch,
-            topics=[request.topics(topic_id=topic_id, partitions=rows) for topic_id, rows in topics.items()],
+            topics=topics,
             forgotten_topics_data=[request.forgotten_topics_data(topic_id=i, partitions=tuple(gone)) for i, gone in forgotten.items()],
         )
+
+    def changes(self, wanted: Mapping[Key, Place], max_bytes: int) -> dict[bytes, list[Asked]]:
+        """What the leader is to be told of it, by topic; from now on it counts as told."""
+        known, topics = self._known, dict[bytes, list[Asked]]()
+        for key, place in wanted.items():
+            if known.get(key) != place:
+                known[key] = place
+                (offset, last_epoch, leader_epoch), log_start = place
+                topics.setdefault(key[0], []).append(Asked(key[1], leader_epoch, offset, last_epoch, log_start, max_bytes))
+        return topics
 
     def answered(self, answer: FetchResponse) -> bool:
         """Whether the answer is one to what was asked; else everything is to be asked for again."""
@@ -77,21 +87,24 @@ class FetchSessionHandler:
                 self.id = 0
             self.epoch = WHOLE
             return False
-        if self.whole:
-            self.id = answer.session_id
-        elif answer.session_id != self.id:
-            self.id = 0
-        self.epoch = WHOLE if self.id == 0 else self.epoch + 1 if self.epoch < LAST_EPOCH else 1
+        self.went_on(answer.session_id)
         return True
 
+    def went_on(self, session_id: int) -> None:
+        """An answer without an error named this session."""
+        if self.epoch == WHOLE:
+            self.id = session_id
+        elif session_id != self.id:
+            self.id = 0
+        self.epoch = WHOLE if self.id == 0 else self.epoch + 1 if self.epoch < LAST_EPOCH else 1
 
-def _row(index: int, place: Place, max_bytes: int) -> FetchPartition:
-    position = place.position
+
+def _row(asked: Asked) -> FetchPartition:
     return FETCH.request.topics.partitions(
-        partition=index,
-        current_leader_epoch=position.leader_epoch,
-        fetch_offset=position.fetch_offset,
-        last_fetched_epoch=position.last_fetched_epoch,
-        log_start_offset=place.log_start,
-        partition_max_bytes=max_bytes,
+        partition=asked.partition,
+        current_leader_epoch=asked.leader_epoch,
+        fetch_offset=asked.fetch_offset,
+        last_fetched_epoch=asked.last_fetched_epoch,
+        log_start_offset=asked.log_start,
+        partition_max_bytes=asked.max_bytes,
     )

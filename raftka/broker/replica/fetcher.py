@@ -6,7 +6,7 @@ behind it makes the leader answer.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from typing import Any
 
@@ -35,8 +35,8 @@ from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.api_versions import API_VERSIONS
 from raftka.wire.messages.fetch import FETCH, FetchResponse, PartitionData
 from raftka.wire.messages.list_offsets import LIST_OFFSETS, ListOffsetsResponse
+from raftka.wire.replica_fetch import MOST, VERSION, Terms, read_answer, request_body
 
-FETCH_VERSION = 17
 RECONNECT_S = (0.05, 1.0)
 LOOK_AGAIN_S = 1.0  # at a throttle
 OF_TURN = 500  # partitions that are asked for with one Fetch, or whose answers are carried out in a turn: 3 to 10 ms
@@ -264,6 +264,8 @@ class ReplicaFetcher:
             self.begin_anew = False
             session.lost()
         wanted = {follow.key: follow.place for follow in (self.fetching if session.whole else asked)}
+        if not session.whole and not self.lapsed and len(wanted) <= MOST and self._sent(wanted):
+            return
         lapsed, self.lapsed = self.lapsed, {}
         row = session.request(wanted, lapsed, settings["replica.fetch.max.bytes"])
         row.replica_state = FETCH.request.replica_state(replica_id=self.context.node_id, replica_epoch=self.fetchers.lifecycle.broker_epoch)
@@ -272,7 +274,38 @@ class ReplicaFetcher:
         self.in_flight = True
         self.interrupted = False
         assert self.connection is not None
-        self.connection.request(FETCH, row, self._answered, version=FETCH_VERSION)
+        self.connection.request(FETCH, row, self._answered, version=VERSION)
+
+    def _sent(self, wanted: Mapping[Key, Place]) -> bool:
+        """Whether the request left the short way: it goes on with a session, and tells of new places alone."""
+        connection, settings, session = self.connection, self.context.metadata.settings, self.session
+        if connection is None or not connection.speaks(FETCH, VERSION):
+            return False
+        changes = session.changes(wanted, settings["replica.fetch.max.bytes"])
+        most = settings["replica.fetch.response.max.bytes"]
+        terms = Terms(settings["replica.fetch.wait.max.ms"], 1, most, self.context.node_id, self.fetchers.lifecycle.broker_epoch)
+        body = request_body(terms, session.id, session.epoch, changes)
+        self.in_flight, self.interrupted = True, False
+        connection.exchange(FETCH, VERSION, body, self._came, self._answered)
+        return True
+
+    def _came(self, frame: memoryview, at: int) -> None:
+        """Raises ProtocolError."""
+        plain = read_answer(frame, at)
+        if plain is None:
+            self._answered(FETCH.decode_response(VERSION, frame, at)[0], None)
+            return
+        session_id, partitions = plain
+        self.in_flight = False
+        self.pump_later()
+        self.session.went_on(session_id)
+        self.failures = 0
+        follows = self.follows
+        found = [(follows.get((each.topic_id, each.partition)), each) for each in partitions]
+        answers = deque(
+            (follow, Answer(Code.NONE, each.high_watermark, each.log_start, each.records)) for follow, each in found if follow is not None
+        )
+        self._take(answers, was_whole=False)
 
     def _answered(self, row: FetchResponse | None, error: str | None) -> None:
         self.in_flight = False
@@ -286,25 +319,26 @@ class ReplicaFetcher:
         self.failures = 0
         follows = self.follows
         answers = deque(
-            (follow, partition)
+            (follow, _answer(partition))
             for topic in row.responses
             for partition in topic.partitions
             if (follow := follows.get((topic.topic_id, partition.partition_index))) is not None
         )
         self._take(answers, was_whole=was_whole)
 
-    def _take(self, answers: "deque[tuple[PartitionFetchState, PartitionData]]", *, was_whole: bool) -> None:
+    def _take(self, answers: deque[tuple[PartitionFetchState, Answer]], *, was_whole: bool) -> None:
         """Some now, the rest in turns to come; the next Fetch waits for all of them."""
         now = self.now()
         for _ in range(min(len(answers), OF_TURN)):
-            follow, partition = answers.popleft()
+            follow, answer = answers.popleft()
             if self.follows.get(follow.key) is follow:
-                follow.carry_out(follow.fetch.answered(_answer(partition), now))
+                follow.carry_out(follow.fetch.answered(answer, now))
         if answers:
             if not self.taking:
                 self.taking = True
-                for _, partition in answers:  # the buffer is the connection's, and goes with the turn
-                    partition.records = None if partition.records is None else memoryview(bytes(partition.records))
+                answers = deque(
+                    (follow, answer._replace(records=bytes(answer.records))) for follow, answer in answers
+                )  # the buffer goes with the turn
             self.context.runtime.clock.call_at(now, lambda: self._take(answers, was_whole=was_whole))
             return
         if self.taking:

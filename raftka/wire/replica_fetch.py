@@ -1,0 +1,176 @@
+"""Fetch v17 as brokers of one cluster use it in a session, read and written by a few structs: what is plain takes a call for each partition.
+
+What is not plain (errors, divergences, forgotten topics, unknown tags, long lists) is left to the message's compiler, whose bytes these are.
+"""
+
+from collections.abc import Mapping, Sequence
+from struct import Struct
+from struct import error as struct_error
+from typing import NamedTuple
+
+from raftka.wire.codec import Piece, size_of, varint
+from raftka.wire.messages.fetch import FetchResponse, PartitionData
+
+VERSION = 17
+MOST = 200  # partitions of a request: what many cost is spread over turns, the long way
+
+EPOCH = Struct(">i")  # of a session; the last field before the topics
+_HEAD = Struct(">iiibii")  # max wait, min bytes, max bytes, isolation level, session, its epoch
+_ASKED = Struct(">iiqiqib")  # partition, leader epoch, offset, last fetched epoch, log start, max bytes; no tags
+_ANSWERED = Struct(">ihqqqbi")  # partition, error, high watermark, last stable offset, log start, no list of aborted ones, preferred replica
+_FRAME = Struct(">iib")  # size, correlation id, no tags
+_TOP = Struct(">ihi")  # throttle time, error, session
+_ID = 16  # bytes of a topic's id
+_NONE_FORGOTTEN_NO_RACK = b"\x01\x01"
+_STATE = Struct(">bbbiqb")  # one tag, which is the replica's state, its size; broker id, broker epoch, no tags
+_STATE_TAG, _STATE_SIZE = 1, 13
+
+
+class Asked(NamedTuple):
+    """What a follower tells of one partition."""
+
+    partition: int
+    leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    log_start: int
+    max_bytes: int
+
+
+class Answered(NamedTuple):
+    """One partition of a plain answer."""
+
+    topic_id: bytes
+    partition: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start: int
+    records: memoryview
+
+
+class Terms(NamedTuple):
+    """What all requests of a session have in common."""
+
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    replica: int
+    broker_epoch: int
+
+
+def request_body(terms: Terms, session_id: int, session_epoch: int, topics: Mapping[bytes, Sequence[Asked]]) -> bytes:
+    parts = [_HEAD.pack(terms.max_wait_ms, terms.min_bytes, terms.max_bytes, 0, session_id, session_epoch), varint(len(topics) + 1)]
+    for topic_id, asked in topics.items():
+        parts += (topic_id, varint(len(asked) + 1))
+        parts += [_ASKED.pack(*each, 0) for each in asked]
+        parts.append(b"\0")
+    parts += (_NONE_FORGOTTEN_NO_RACK, _STATE.pack(1, _STATE_TAG, _STATE_SIZE, terms.replica, terms.broker_epoch, 0))
+    return b"".join(parts)
+
+
+def _count(frame: memoryview, at: int) -> tuple[int, int]:
+    """Read a compact length, 0 where there is nothing, and say where it ends."""
+    value = frame[at]
+    at += 1
+    if value > 127:
+        value &= 127
+        for shift in (7, 14, 21, 28):
+            byte = frame[at]
+            at += 1
+            value |= (byte & 127) << shift
+            if byte < 128:
+                break
+    return max(0, value - 1), at
+
+
+def read_topics(frame: memoryview, at: int, end: bytes) -> list[tuple[bytes, Asked]] | None:
+    """The partitions of a request whose topics begin at `at`; None unless it ends behind them as `end` says and is plain."""
+    found: list[tuple[bytes, Asked]] = []
+    try:
+        topics, at = _count(frame, at)
+        for _ in range(topics):
+            topic_id = bytes(frame[at : at + _ID])
+            partitions, at = _count(frame, at + _ID)
+            for _ in range(partitions):
+                *asked, tags = _ASKED.unpack_from(frame, at)
+                if tags:
+                    return None
+                if len(found) == MOST:
+                    return None
+                found.append((topic_id, Asked(*asked)))
+                at += _ASKED.size
+            if frame[at]:
+                return None
+            at += 1
+    except (IndexError, struct_error):
+        return None
+    return found if frame[at:] == end else None
+
+
+def topics_begin(frame: memoryview, body: int) -> tuple[int, bytes]:
+    """Where the topics of a request begin, whose body begins at `body`, and what stands behind them if nothing is forgotten."""
+    return body + _HEAD.size, _NONE_FORGOTTEN_NO_RACK + bytes(frame[-_STATE.size :])
+
+
+def answer_frame(correlation_id: int, answer: FetchResponse) -> list[Piece] | None:
+    """The whole frame of an answer with rows that are in lists; None for one that is not plain."""
+    responses = answer.responses
+    if answer.error_code or answer.throttle_time_ms or answer.node_endpoints:
+        return None
+    pieces: list[Piece] = []
+    small = [_TOP.pack(0, 0, answer.session_id), varint(len(responses) + 1)]
+    total = 0
+    for topic in responses:
+        rows: Sequence[PartitionData] = topic.partitions
+        if not isinstance(rows, list):
+            return None
+        small += (topic.topic_id, varint(len(rows) + 1))
+        for row in rows:
+            records = row.records
+            if row.error_code or row.aborted_transactions is not None or row.preferred_read_replica != -1 or row.diverging_epoch.epoch != -1:
+                return None
+            size = 0 if records is None else size_of(records)
+            small += (
+                _ANSWERED.pack(row.partition_index, 0, row.high_watermark, row.last_stable_offset, row.log_start_offset, 0, -1),
+                varint(size + 1),
+            )
+            if records is not None and size:
+                head = b"".join(small)
+                pieces.append(head)
+                pieces += records if isinstance(records, list | tuple) else (records,)
+                total += len(head) + size
+                small = []
+            small.append(b"\0")
+        small.append(b"\0")
+    small.append(b"\0")
+    tail = b"".join(small)
+    frame = _FRAME.pack(total + len(tail) + 5, correlation_id, 0)
+    return [frame, *pieces, tail] if pieces else [frame + tail]
+
+
+def read_answer(frame: memoryview, at: int) -> tuple[int, list[Answered]] | None:
+    """The session and the partitions of an answer; None for one that is not plain."""
+    found: list[Answered] = []
+    try:
+        _, error, session_id = _TOP.unpack_from(frame, at)
+        at += _TOP.size
+        topics, at = _count(frame, at)
+        if error:
+            return None
+        for _ in range(topics):
+            topic_id = bytes(frame[at : at + _ID])
+            partitions, at = _count(frame, at + _ID)
+            for _ in range(partitions):
+                index, failed, high_watermark, stable, log_start, aborted, _ = _ANSWERED.unpack_from(frame, at)
+                at += _ANSWERED.size
+                size, at = _count(frame, at)
+                if failed or aborted or frame[at + size]:
+                    return None
+                found.append(Answered(topic_id, index, high_watermark, stable, log_start, frame[at : at + size]))
+                at += size + 1
+            if frame[at]:
+                return None
+            at += 1
+    except (IndexError, struct_error):
+        return None
+    return (session_id, found) if len(frame) == at + 1 and not frame[at] else None
