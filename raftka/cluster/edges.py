@@ -14,7 +14,7 @@ EDGES = {  # setting: module with open_edge(services)
     "registry.port": "raftka.cluster.registry_edge",
     "zookeeper.bridge.port": "zookeeper_bridge.edge",
 }
-EXTRAS = {"registry.port": "raftka[registry]"}  # what has the libraries that it needs
+EXTRAS = {"registry.port": "raftka[registry]"}  # the extra that installs the libraries of an edge
 TOO = {"zookeeper.bridge.port": ("zookeeper.bridge.secure.port",)}  # settings that open it as well
 
 

@@ -32,7 +32,7 @@ def numbers_are_promoted_both_ways(readable: Any) -> Any:
 
 @mutant(pairs._Comparison, "spread")
 def problems_stay_where_they_are(_: Any) -> Any:
-    """What is wrong deep in a schema does not make the schema wrong: only its root is looked at."""
+    """Only the root of a schema is compared, so problems deep in it are not found."""
 
     def bug(self: Any) -> None:
         self.wrong = {key for key, each in self.expanded.items() if each.faults and key == self.root}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Given(NamedTuple):
-    """What the command line says of the cluster."""
+    """The options of the command line that name the cluster."""
 
     server: str
     is_named: bool  # it says so itself, or its environment or profile

@@ -124,7 +124,7 @@ class Progress:
 
 
 class Expectation(Generic[T]):
-    """What the node must know about a register at the moment when a client asks."""
+    """The changes of a register that a node must know at the moment when a client asks."""
 
     def __init__(self, progress: Progress, node_id: int, register: Register[T]) -> None:
         self._register = register

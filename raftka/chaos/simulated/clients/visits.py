@@ -1,4 +1,4 @@
-"""One connection of a user who logs in with SCRAM: let in or refused, and what is answered then."""
+"""One connection of a user who logs in with SCRAM. The broker lets it in or refuses it, and then answers by the user's rights."""
 
 from random import Random
 

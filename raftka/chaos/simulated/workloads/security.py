@@ -256,7 +256,7 @@ class Visitor:
             self._kept.append((node_id, user, visit))
 
     async def _look(self, user: User, node_id: int) -> None:
-        """What the node describes. Raises NoAnswer."""
+        """Ask the node for the user's quota, password or ACLs, and compare. Raises NoAnswer."""
         where = f"n{node_id}", CLIENT_PORT
         await self._random.choice((self._look_at_quota, self._look_at_password, self._look_at_acls))(user, node_id, where)
 
