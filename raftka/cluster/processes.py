@@ -3,7 +3,6 @@
 One thread uses it, and lives as long as the nodes: when it ends, however it ends, they get SIGTERM. `poll` waits for what happens.
 """
 
-import ctypes
 import os
 import selectors
 import signal
@@ -17,22 +16,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from raftka.cluster.ask import wait_for_brokers
+from raftka.cluster.forge import Forge, Forked, end_with_parent
 from raftka.cluster.notices import VARIABLE, Notices
 from raftka.cluster.plan import NodePlan, plan_cluster
 from raftka.cluster.ports import HeldPorts
 from raftka.cluster.secured.keys import ClusterSecurity
 
+PLAIN = "raftka.cli"
 READY_SECONDS = 30.0
 STOP_SECONDS = 20.0  # a controlled shutdown moves leaderships first; then SIGKILL
 SOURCES = Path(__file__).parents[2]  # so that a checkout runs itself, installed or not
-
-
-_prctl = ctypes.CDLL(None).prctl
-PR_SET_PDEATHSIG = 1
-
-
-def end_with_parent() -> None:
-    _prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM))
 
 
 class ClusterFailed(Exception):
@@ -46,15 +39,19 @@ class Event:
     exit_code: int = 0  # of `ended`; negative: the signal
 
 
+def python_path() -> str:
+    return os.pathsep.join([str(SOURCES), str(SOURCES / "compat"), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
 class NodeProcess:
     """One node, dead or alive."""
 
     def __init__(self, plan: NodePlan) -> None:
         self.plan = plan
-        self.module = "raftka.cli"  # what is run; a test may put something before it
+        self.module = PLAIN  # what is run; a test may put something before it
         self.environment: dict[str, str] = {}  # over ours
         self.ready = False
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | Forked | None = None
         self.notices = Notices()
         self.pidfd = -1
 
@@ -69,23 +66,30 @@ class NodeProcess:
             raise ClusterFailed(f"node {self.plan.node_id} does not run")
         return self.process.pid
 
-    def start(self) -> None:
+    def start(self, forge: Forge | None = None) -> None:
+        """`forge`: what forks it; else it is an interpreter of its own."""
         assert self.process is None, f"node {self.plan.node_id} runs already"
         while self.notices.take():
             pass  # of the last life
         self.ready = False
-        path = os.pathsep.join([str(SOURCES), str(SOURCES / "compat"), *filter(None, [os.environ.get("PYTHONPATH")])])
+        environment = {**os.environ, **self.environment, "PYTHONPATH": python_path(), VARIABLE: self.notices.address}
         with self.plan.log_file.open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", self.module, "broker", "start", str(self.plan.properties_file)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env={**os.environ, **self.environment, "PYTHONPATH": path, VARIABLE: self.notices.address},
-                start_new_session=True,  # Ctrl-C is for who started us: we end the nodes in order
-                preexec_fn=end_with_parent,  # noqa: PLW1509  # one system call, nothing that could wait for a thread of the parent
-            )
-        self.pidfd = os.pidfd_open(self.process.pid)
+            if forge is not None:
+                try:
+                    self.process = forge.start(self.plan.properties_file, environment, log.fileno())
+                except OSError as error:
+                    raise ClusterFailed(f"node {self.plan.node_id} cannot be forked: {error}") from error
+            else:
+                self.process = subprocess.Popen(
+                    [sys.executable, "-P", "-m", self.module, "broker", "start", str(self.plan.properties_file)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env=environment,
+                    start_new_session=True,  # Ctrl-C is for who started us: we end the nodes in order
+                    preexec_fn=end_with_parent,  # noqa: PLW1509  # one system call, nothing that could wait for a thread of the parent
+                )
+        self.pidfd = os.dup(self.process.pidfd) if isinstance(self.process, Forked) else os.pidfd_open(self.process.pid)
 
     def signal(self, number: int) -> None:
         if self.process is not None:
@@ -115,6 +119,7 @@ class Processes:
     def __init__(self, plans: Iterable[NodePlan]) -> None:
         self.nodes = {plan.node_id: NodeProcess(plan) for plan in plans}
         self.asks = True  # without logins and TLS: brokers can be asked whether they know of each other
+        self._forge: Forge | None = None
         self._selector = selectors.DefaultSelector()
         for node in self.nodes.values():
             node.plan.write()
@@ -134,8 +139,19 @@ class Processes:
 
     def start(self, node_id: int) -> None:
         node = self.nodes[node_id]
-        node.start()
+        node.start(self._forge_for(node))
         self._selector.register(node.pidfd, selectors.EVENT_READ, node)
+
+    def _forge_for(self, node: NodeProcess) -> Forge | None:
+        """None where the interpreter itself is to see another environment, or to run something else."""
+        if node.module != PLAIN or "LD_PRELOAD" in node.environment:
+            return None
+        if self._forge is not None and not self._forge.alive:
+            self._forge.close()
+            self._forge = None
+        if self._forge is None:
+            self._forge = Forge(python_path())
+        return self._forge
 
     def start_all(self) -> None:
         for node_id in self.nodes:
@@ -195,6 +211,9 @@ class Processes:
             if node.alive:
                 self.kill(node.plan.node_id)
             node.notices.close()
+        if self._forge is not None:
+            self._forge.close()
+            self._forge = None
         self._selector.close()
 
     def _reap(self, node: NodeProcess) -> int:
