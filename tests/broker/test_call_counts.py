@@ -1,0 +1,80 @@
+"""How many calls of the interpreter a request costs: a guard of the short ways that does not depend on the machine.
+
+Counted in the simulation, so each run counts the same: Python functions of raftka/ but the simulated runtime, and C functions that they call.
+Who makes a request cheaper lowers the number here; who needs more says why in the commit.
+"""
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import raftka
+from raftka.wire.messages.fetch import FETCH
+from raftka.wire.messages.produce import PRODUCE
+from tests.broker.requests import batch, fetch, produce, produced
+from tests.broker.stage import Stage, Wire
+
+HOME = raftka.__file__.rpartition("/")[0] + "/"
+NOT_COUNTED = HOME + "runtime/simulated/"
+REQUESTS = 50
+TOLERANCE = 0.05
+
+
+class Counter:
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, frame: FrameType, event: str, _: Any) -> None:
+        if event in ("call", "c_call"):
+            file = frame.f_code.co_filename
+            if file.startswith(HOME) and not file.startswith(NOT_COUNTED):
+                self.calls += 1
+
+
+def counted(work: Callable[[], object]) -> float:
+    """Calls of one request: `work` makes one."""
+    for _ in range(5):  # versions, sessions and plans are made
+        work()
+    counter = Counter()
+    before = sys.getprofile()
+    sys.setprofile(counter)
+    try:
+        for _ in range(REQUESTS):
+            work()
+    finally:
+        sys.setprofile(before)
+    return counter.calls / REQUESTS
+
+
+def produce_one(wire: Wire, acks: int) -> None:
+    assert produced(wire.ask(PRODUCE, produce("t", batch(b"1"), acks=acks), 7)).error_code == 0
+
+
+@pytest.mark.parametrize(
+    ("nodes", "acks", "expected"),
+    [(1, 1, 192.0), (3, -1, 1073.0)],
+    ids=["one node", "three replicas"],
+)
+def test_a_record(nodes: int, acks: int, expected: float) -> None:
+    with Stage(nodes) as stage:
+        stage.create("t")
+        wire = stage.wire(stage.leader("t"))
+
+        found = counted(lambda: produce_one(wire, acks))
+
+    assert found == pytest.approx(expected, rel=TOLERANCE)
+
+
+def test_a_fetch() -> None:
+    with Stage() as stage:
+        stage.create("t")
+        wire = stage.wire()
+        produce_one(wire, 1)
+        row = fetch("t", topic_id=stage.partition("t").topic_id, min_bytes=1)
+
+        found = counted(lambda: wire.ask(FETCH, row, 17))
+
+    assert found == pytest.approx(70.0, rel=TOLERANCE)
