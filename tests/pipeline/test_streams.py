@@ -47,6 +47,17 @@ def test_a_lakes_path_counts_from_the_project() -> None:
     ]
 
 
+def test_a_lake_may_be_changed_by_key() -> None:
+    keyed = {"from": "trucks", "delta": "lake/a", "mode": "upsert", "key": ["truck", "day"], "order": "sent", "delete": "gone"}
+    found = told(outputs={"a": keyed, "b": {"delta": "b", "key": "truck", "options": {"order": "sent"}}})
+
+    assert [each.options for each in found.outputs] == [
+        {"mode": "upsert", "key": "truck,day", "order": "sent", "delete": "gone"},
+        {"order": "sent", "key": "truck"},
+    ]
+    assert [each.key for each in found.outputs] == [None, None]  # the rows stay as they are
+
+
 def test_watermarks() -> None:
     assert told({"watermark": "10 seconds"}).stream("trucks").watermark == ("_timestamp", "10 seconds")
     assert told({"watermark": {"column": "sent", "delay": "1 minute"}}).stream("trucks").watermark == ("sent", "1 minute")
@@ -118,6 +129,11 @@ def test_the_registrys_password_is_in_the_environment() -> None:
         ({"registry": {"url": "http://x", "key": "k"}}, "registry has a key, and no certificate"),
         ({"outputs": {"o": {"from": "a"}}}, "o: where to"),
         ({"outputs": {"o": {"topic": "a", "delta": "b"}}}, "o: where to"),
+        ({"outputs": {"o": {"topic": "a", "order": "b"}}}, "o has order, which is of lakes"),
+        ({"outputs": {"o": {"delta": "a", "mode": "upsert"}}}, "o: mode upsert needs a key"),
+        ({"outputs": {"o": {"delta": "a", "key": ["b"], "options": {"Key": "c"}}}}, "o has key twice"),
+        ({"outputs": {"o": {"delta": "a", "key": {"b": 1}}}}, "o.key is to be a text"),
+        ({"outputs": {"o": {"delta": "a", "delete": "gone", "options": {"order": "at"}}}}, "o: order decides between rows with one key"),
         ({"page": {"alerts": "a"}}, "page has no positions"),
     ],
 )

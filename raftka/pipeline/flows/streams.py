@@ -41,7 +41,7 @@ PAGE = ["positions", "alerts", "fences", "history"]
 HISTORY = ["from", "at", "key"]
 REGISTRY = ["url", "user", "password_from", "ca", "certificate", "key"]
 STREAM = ["topic", "format", "registry", "schemas", "fields", "watermark", "options"]
-OUTPUT = ["from", "topic", "delta", "key", "columns", "options", "partitions", "config"]
+OUTPUT = ["from", "topic", "delta", "mode", "key", "order", "delete", "columns", "options", "partitions", "config"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,12 +250,16 @@ def _output(name: str, told: Mapping[str, Json], folder: Path, kafka: Mapping[st
         raise OptionRefused(f"{name}: where to? `topic: NAME` or `delta: PATH`, or one of {', '.join(specs.SINKS)}")
     options = {key: str(value) for key, value in _mapping(told.get("options", {}), f"{name}.options").items()}
     config = {key: str(value) for key, value in _mapping(told.get("config", {}), f"{name}.config").items()}
+    if "delta" in told:
+        options |= specs.keyed_options(name, told, options)
+    elif wrong := [each for each in ("mode", "order", "delete") if each in told]:
+        raise OptionRefused(f"{name} has {wrong[0]}, which is of lakes: records of a topic are added, and the newest one of a key counts")
     return Output(
         _name(name),
         told.get("from"),
         told.get("topic"),
         _path(str(told["delta"]), folder) if "delta" in told else None,
-        told.get("key"),
+        told.get("key") if "topic" in told else None,
         options,
         int(told.get("partitions", 0)),
         config,
