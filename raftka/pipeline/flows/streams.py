@@ -27,7 +27,7 @@ from raftka.json_values import Json, JsonObject
 from raftka.pipeline.connect import specs
 from raftka.pipeline.connect.specs import Sink, Source
 from raftka.pipeline.errors import OptionRefused, PipelineError
-from raftka.pipeline.records.fields import Field, fields
+from raftka.pipeline.records.fields import ADDED, Envelope, Field, envelope, fields
 from raftka.pipeline.records.registry_client import RegistryAccess
 from raftka.pipeline.topics.security import FILE_OPTION
 
@@ -40,7 +40,7 @@ DOCUMENT = ["bootstrap", "security", "registry", "streams", "outputs", "page"]
 PAGE = ["positions", "alerts", "fences", "history"]
 HISTORY = ["from", "at", "key"]
 REGISTRY = ["url", "user", "password_from", "ca", "certificate", "key"]
-STREAM = ["topic", "format", "registry", "schemas", "fields", "watermark", "options"]
+STREAM = ["topic", "format", "envelope", "key", "registry", "schemas", "fields", "watermark", "options"]
 OUTPUT = ["from", "topic", "delta", "mode", "key", "order", "delete", "columns", "options", "partitions", "config"]
 
 
@@ -54,6 +54,7 @@ class StreamSpec:
     watermark: tuple[str, str] | None  # column, delay
     options: Mapping[str, str]
     registry: RegistryAccess | None = None
+    envelope: Envelope | None = None  # its records change rows: `fields` has what it adds to the declared ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +187,8 @@ def _stream(name: str, told: Mapping[str, object], folder: Path, registry: Regis
     if ("fields" in told) == ("string" in formats):
         raise OptionRefused(f"{name}: {'a string has one column, value' if 'fields' in told else 'which fields do its records have?'}")
     wanted = fields(told["fields"], f"{name}.fields") if "fields" in told else ()
+    found = envelope(told.get("envelope"), told.get("key"), wanted, name)
+    wanted = wanted if found is None else (*wanted, *ADDED[found.kind])
     if "registry" in told and "schemas" in told:
         raise OptionRefused(f"{name}: its schemas are in a registry or in a folder, not in both")
     if "registry" in told:
@@ -197,7 +200,9 @@ def _stream(name: str, told: Mapping[str, object], folder: Path, registry: Regis
     schemas = _schemas(folder / str(told.get("schemas", "schemas"))) if "avro" in formats and registry is None else {}
     options = {"startingOffsets": "earliest"} | {key: str(value) for key, value in _mapping(told.get("options", {}), f"{name}.options").items()}
     watermark = _watermark(told.get("watermark"), name)
-    return StreamSpec(_name(name), str(told["topic"]), formats, wanted, schemas, watermark, options, None if formats == ("string",) else registry)
+    return StreamSpec(
+        _name(name), str(told["topic"]), formats, wanted, schemas, watermark, options, None if formats == ("string",) else registry, found
+    )
 
 
 def _registry(told: object, where: str, folder: Path, environment: Mapping[str, str], url: str | None = None) -> RegistryAccess:
