@@ -77,6 +77,8 @@ def test_events_of_each_kind() -> None:
     ]
     assert (found[2]["price"], found[2]["due"], found[2]["at"]) == (Decimal("9.50"), date(2024, 10, 4), MOMENT)
     assert [row.get("_changed") for row in found] == [MOMENT] * 4 + [None]
+    (iso,) = rows(decoder(), (None, event("c", None, {**one, "due": "2026-01-31Z", "at": "2026-01-31T10:20:30.000005Z"})))
+    assert (iso["due"], iso["at"]) == (date(2026, 1, 31), datetime(2026, 1, 31, 10, 20, 30, 5, tzinfo=UTC))
 
 
 def test_a_deletion_needs_the_key_alone() -> None:

@@ -190,10 +190,11 @@ TYPES: dict[str, Callable[[Json, Mapping[str, Json]], Json]] = {
 
 
 def plain(value: Json, kind: object) -> Json:
-    """A value without a schema where Kafka Connect's JSON is of one meaning: days for a `date`, base64 for `binary`. Others stay."""
+    """A value without a schema where Kafka Connect's JSON is of one meaning: base64 for `binary`, for a `date` days, or the text 2026-01-31Z of
+    `time.precision.mode=isostring`. Others stay."""
     try:
-        if kind == "date" and type(value) is int:
-            return day_of(value)
+        if kind == "date":
+            return day_of(value) if type(value) is int else value.removesuffix("Z") if type(value) is str else value
         if kind == "binary" and type(value) is str:
             return _bytes(value)
     except (OverflowError, binascii.Error):
