@@ -13,8 +13,8 @@ pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pip
 
 from deltalake import DeltaTable
 
+from raftka.client.blocking.producer import Producer
 from raftka.pipeline.lake.upsert import STAGE
-from raftka.pipeline.topics.sink import Producer
 from raftka.testing import Cluster
 from tests.pipeline.copying import SECONDS, Driver
 from tests.pipeline.fast_spark import SETTINGS
