@@ -37,7 +37,8 @@ FORMATS = ("json", "avro", "protobuf", "string")
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 DOCUMENT = ["bootstrap", "security", "registry", "streams", "outputs", "page"]
-PAGE = ["positions", "alerts", "fences", "history"]
+PAGE = ["title", "noun", "positions", "alerts", "fences", "history"]
+TITLE, NOUN = "Trucks", "truck"  # of a page that does not say
 HISTORY = ["from", "at", "key"]
 REGISTRY = ["url", "user", "password_from", "ca", "certificate", "key"]
 STREAM = ["topic", "format", "envelope", "key", "registry", "schemas", "fields", "watermark", "options"]
@@ -89,6 +90,8 @@ class Shown:
     alerts: str | None = None
     fences: Path | None = None
     history: History | None = None
+    title: str = TITLE
+    noun: str = NOUN  # what a key is; records of alerts have it as a field
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +291,8 @@ def _page(told: object, folder: Path, outputs: Sequence[Output]) -> Shown | None
     if "positions" not in page:
         raise OptionRefused("page has no positions: which compacted topic is it to show?")
     fences = folder / str(page["fences"]) if "fences" in page else None
-    return Shown(str(page["positions"]), page.get("alerts"), fences, _history(page.get("history"), outputs))
+    title, noun = (str(page.get(name, default)) for name, default in (("title", TITLE), ("noun", NOUN)))
+    return Shown(str(page["positions"]), page.get("alerts"), fences, _history(page.get("history"), outputs), title, noun)
 
 
 def _history(told: object, outputs: Sequence[Output]) -> History | None:
