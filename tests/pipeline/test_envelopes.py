@@ -3,6 +3,7 @@
 import json
 import pickle
 import random
+import sys
 from base64 import b64encode
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -230,6 +231,7 @@ def test_types_of_the_schema_beside_the_payload() -> None:
         (field("price", "bytes", "org.apache.kafka.connect.data.Decimal"), "BNI="),
         (field("price", "bytes", "org.apache.kafka.connect.data.Decimal", parameters={"scale": "1000000000"}), "BNI="),
         (field("price", "bytes", "org.apache.kafka.connect.data.Decimal", parameters={"scale": "2"}), "no base64"),
+        (field("price", "bytes", "org.apache.kafka.connect.data.Decimal", parameters={"scale": "2"}), "AAAA" * 11),  # 33 bytes
         (field("price", "bytes"), 5),
         (field("due", "int32", "io.debezium.time.Date"), 10**15),
         (field("at", "int64", "io.debezium.time.NanoTimestamp"), 10**40),
@@ -266,6 +268,31 @@ def test_a_hostile_schema_stops_no_batch() -> None:
         bad, good = rows(decoder(), (None, {"schema": schema, "payload": payload}), (None, payload))
         assert told(bad)[:2] == (1, "NEW") or error_of(bad).startswith(("after is ", "the value is "))
         assert told(good)[:2] == (1, "NEW")
+
+
+def test_the_cost_of_a_schema_is_linear() -> None:
+    """A list of groups, whose schema is as long as the list: twice of both is twice the work."""
+
+    def calls(size: int) -> int:
+        item = {"type": "struct", "fields": [field(f"f{at}", "int32") for at in range(size)]}
+        payload = event("c", None, {"id": 1, "state": "NEW", "lines": [{}] * size})
+        document = {"schema": schema_of(field("lines", "array", items=item)), "payload": payload}
+        told, count = decoder(), 0
+
+        def profile(frame: object, what: str, argument: object) -> None:
+            nonlocal count
+            count += 1
+
+        records = pa.array([{"key": None, "value": as_bytes(document)}], pa.struct([("key", pa.binary()), ("value", pa.binary())]))
+        sys.setprofile(profile)
+        try:
+            told.columns(records)
+        finally:
+            sys.setprofile(None)
+        return count
+
+    calls(10)
+    assert calls(800) < 2.5 * calls(400)
 
 
 def test_avro_envelopes_and_keys() -> None:

@@ -163,6 +163,15 @@ def test_what_killed_tasks_and_drivers_left_is_removed_with_the_next_batch(query
     assert (query.names(), query.staged()) == ({1: "one", 7: "seven"}, [])
 
 
+def test_a_driver_that_was_thought_dead_removes_nothing_of_a_later_batch(query: Query) -> None:
+    query.both(0, [change(1, "one", 0)])
+    later = query.write(1, [change(1, "uno", 1)])
+    query.both(0, [change(1, "one", 0)])
+    query.commit(later)
+
+    assert (query.names(), query.staged()) == ({1: "uno"}, [])
+
+
 def test_files_that_are_not_there_stop_the_batch(query: Query) -> None:
     done = query.write(0, [change(1, "one", 0)])
     query.staged()[0].unlink()

@@ -208,7 +208,7 @@ def abort(lake: Lake, done: Sequence[Done | None]) -> None:
 
 
 def _remove_staged(lake: Lake, attempt: Attempt, paths: Sequence[str]) -> None:
-    """Files of this batch, and all that killed tasks and drivers of its query have left: the query has no other batch now."""
+    """Files of this batch and of earlier ones, all that killed tasks and drivers of its query have left. A later batch may be another driver's."""
     from pyarrow.fs import FileSelector, FileType
 
     if attempt.query is None:
@@ -219,4 +219,11 @@ def _remove_staged(lake: Lake, attempt: Attempt, paths: Sequence[str]) -> None:
     except Exception as error:  # what stays is in no log
         log.warning("the lake %s could not be searched for staged files: %s", lake.url, error)
         return
-    remove(lake, [each.path for each in found if each.type == FileType.File])
+    old = [each.path for each in found if each.type == FileType.File and _batch_of(each.base_name) <= attempt.batch]
+    remove(lake, old)
+
+
+def _batch_of(name: str) -> int:
+    """Of a staged file; 0: the name is none of ours."""
+    number = name.partition("-")[0]
+    return int(number) if number.isdecimal() else 0

@@ -21,6 +21,9 @@ ROWS, DELETED, TRUNCATED = ("c", "u", "r"), "d", "t"
 UNAVAILABLE = "__debezium_unavailable_value"  # PostgreSQL does not tell large values that did not change
 PLACEHOLDERS: tuple[Json, ...] = (UNAVAILABLE, UNAVAILABLE.encode(), b64encode(UNAVAILABLE.encode()).decode(), [UNAVAILABLE])
 
+LARGEST_NUMBER = 32  # bytes of a decimal, twice what a column holds: to make digits of many more takes the square of their time
+LARGEST_SCALE = 1000
+
 
 class Change(NamedTuple):
     op: str | None  # None: a tombstone
@@ -89,34 +92,49 @@ def unwrapped(document: object) -> Json:
     if not isinstance(document, Mapping) or document.keys() != {"schema", "payload"}:
         return document
     schema = document["schema"]
-    return document["payload"] if not isinstance(schema, Mapping) else typed(document["payload"], schema, "")
+    return document["payload"] if not isinstance(schema, Mapping) else Typing().typed(document["payload"], schema, "")
 
 
-def typed(value: Json, schema: Mapping[str, Json], where: str) -> Json:
-    """A value of Kafka Connect's JSON by its schema. What does not match the schema stays: the declared fields judge it. Raises Misfit."""
-    if value is None:
-        return None
-    kind, name = schema.get("type"), schema.get("name")
-    convert = TYPES.get(name) if isinstance(name, str) else None
-    if convert is None and kind == "bytes":
-        convert = _bytes
-    if convert is not None:
-        try:
-            return convert(value, schema)
-        except (ValueError, TypeError, KeyError, OverflowError, ArithmeticError):
-            raise Misfit(f"{where or 'the value'} is {str(value)[:60]!r}, which is no {name or kind}") from None
-    if kind == "struct" and isinstance(value, Mapping):
-        fields = schema.get("fields")
-        known = (
-            {each["field"]: each for each in fields if isinstance(each, Mapping) and isinstance(each.get("field"), str)}
-            if isinstance(fields, list)
-            else {}
-        )
-        return {each: typed(item, known[each], f"{where}.{each}" if where else each) if each in known else item for each, item in value.items()}
-    items = schema.get("items")
-    if kind == "array" and isinstance(value, list) and isinstance(items, Mapping):
-        return [typed(each, items, where) for each in value]
-    return value
+Schema = Mapping[str, Json]
+
+
+class Typing:
+    """Values of one document of Kafka Connect's JSON by its schema. What does not match the schema stays: the declared fields judge it."""
+
+    def __init__(self) -> None:
+        self._fields: dict[int, dict[str, Schema]] = {}  # of each group in the schema: a list of groups asks for them again and again
+
+    def typed(self, value: Json, schema: Schema, where: str) -> Json:
+        """Raises Misfit."""
+        if value is None:
+            return None
+        kind, name = schema.get("type"), schema.get("name")
+        convert = TYPES.get(name) if isinstance(name, str) else None
+        if convert is None and kind == "bytes":
+            convert = _bytes
+        if convert is not None:
+            try:
+                return convert(value, schema)
+            except (ValueError, TypeError, KeyError, OverflowError, ArithmeticError):
+                raise Misfit(f"{where or 'the value'} is {str(value)[:60]!r}, which is no {name or kind}") from None
+        if kind == "struct" and isinstance(value, Mapping):
+            known = self._known(schema)
+            return {
+                each: self.typed(item, known[each], f"{where}.{each}" if where else each) if each in known else item for each, item in value.items()
+            }
+        items = schema.get("items")
+        if kind == "array" and isinstance(value, list) and isinstance(items, Mapping):
+            return [self.typed(each, items, where) for each in value]
+        return value
+
+    def _known(self, schema: Schema) -> dict[str, Schema]:
+        found = self._fields.get(id(schema))
+        if found is None:
+            fields = schema.get("fields")
+            told = fields if isinstance(fields, list) else []
+            found = {each["field"]: each for each in told if isinstance(each, Mapping) and isinstance(each.get("field"), str)}
+            self._fields[id(schema)] = found
+        return found
 
 
 def _whole(value: Json) -> int:
@@ -132,9 +150,10 @@ def _bytes(value: Json, _: object = None) -> bytes:
 
 
 def _number(unscaled: Json, scale: int) -> Decimal:
-    if abs(scale) > 1000:
+    content = _bytes(unscaled)
+    if abs(scale) > LARGEST_SCALE or len(content) > LARGEST_NUMBER:
         raise ValueError
-    digits = Decimal(int.from_bytes(_bytes(unscaled), "big", signed=True)).as_tuple()
+    digits = Decimal(int.from_bytes(content, "big", signed=True)).as_tuple()
     return Decimal((digits.sign, digits.digits, -scale))
 
 
