@@ -200,6 +200,28 @@ def test_of_two_drivers_on_one_checkpoint_one_merges(query: Query, monkeypatch: 
     assert len([each for each in DeltaTable(query.folder).history() if each["operation"] == "MERGE"]) == 2
 
 
+@pytest.mark.parametrize("partition_by", [(), ("_partition",)])
+def test_of_two_queries_that_add_one_key_at_once_the_second_one_changes_the_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partition_by: tuple[str, ...]
+) -> None:
+    query = Query(tmp_path / "lake", partition_by=partition_by)
+    other = Query(query.folder, name="other", partition_by=partition_by)
+    query.both(0, [change(1, "one", 0)])
+    merge, calls = upsert._merge, []
+
+    def overtaken(*given: Any) -> None:
+        calls.append(given)
+        if len(calls) == 1:
+            other.both(0, [change(2, "theirs", 1), change(1, "theirs", 1)])
+        merge(*given)
+
+    monkeypatch.setattr(upsert, "_merge", overtaken)
+    query.both(1, [change(2, "ours", 2), change(3, "ours", 3)])
+
+    assert query.names() == {1: "theirs", 2: "ours", 3: "ours"}
+    assert len(calls) > 2, "the second one was not tried again"
+
+
 def test_an_aborted_batch_leaves_nothing(query: Query) -> None:
     done = query.write(0, [change(1, "one", 0)])
     upsert.abort(query.lake, [*done, None])
