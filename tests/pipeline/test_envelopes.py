@@ -17,6 +17,7 @@ fastavro = pytest.importorskip("fastavro", reason="needs raftka[pipeline]")
 from io import BytesIO
 
 from raftka.pipeline.errors import OptionRefused
+from raftka.pipeline.projects.orders.play import Shop
 from raftka.pipeline.records.debezium import UNAVAILABLE
 from raftka.pipeline.records.envelopes import EnvelopeDecoder
 from raftka.pipeline.records.fields import ADDED, Envelope, envelope, fields
@@ -293,6 +294,51 @@ def test_the_cost_of_a_schema_is_linear() -> None:
 
     calls(10)
     assert calls(800) < 2.5 * calls(400)
+
+
+def test_the_fast_way_says_the_same_as_the_slow_one() -> None:
+    """Events of a shop, and the same with bytes and pieces changed: each row, and each error."""
+    declared = {"id": "bigint", "customer": "string", "state": "string?", "amount": "decimal(10,2)", "latitude": "double", "placed": "timestamp"}
+    told, chance, shop = decoder(declared=declared), random.Random(3), Shop(3)
+    pieces = [
+        b"null",
+        b"{",
+        b"}",
+        b'"',
+        b"NaN",
+        b"1e400",
+        b"1.0",
+        b"\\u005f",
+        b"\\ud800",
+        b"\xff",
+        b'"op": "d",',
+        b'"op": "u"',
+        b"[" * 2000,
+        b"9" * 5000,
+        b"true",
+    ]
+    pieces += [
+        f'"state": "{UNAVAILABLE}"'.encode(),
+        rb'"state": "\u005f_debezium_unavailable_value"',
+        b'"after": {}, ',
+        b'"source": 5, ',
+        b'"schema": 1',
+    ]
+    records = []
+    for at in range(3000):
+        for key, value in shop.changes(AT + at):
+            if value is not None and chance.random() < 0.6:
+                begin = chance.randrange(len(value))
+                value = value[:begin] + chance.choice(pieces) + value[begin + chance.choice([0, 0, 1, 4, 12]) :]
+            records.append({"key": key, "value": value})
+    given = pa.array(records, pa.struct([("key", pa.binary()), ("value", pa.binary())]))
+    way = told._fast_rows()
+    assert way is not None
+    fast, places = told._changed(way, given)
+
+    assert told.columns(given).to_pylist() == told.one_by_one(given).to_pylist()
+    assert len(fast) == len(places)
+    assert 800 < len(places) < 2900
 
 
 def test_avro_envelopes_and_keys() -> None:
