@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 
 from raftka.json_values import JsonObject
 from raftka.pipeline.errors import OptionRefused
+from raftka.pipeline.lake import upsert
 from raftka.pipeline.lake.files import write_files
 from raftka.pipeline.lake.options import READ, WRITTEN, Lake, lake_options
 from raftka.pipeline.lake.read import File, Plan, plan, read, shape
@@ -45,12 +46,12 @@ class DefaultSource(DataSource):  # type: ignore[misc]
 
     def writer(self, schema: StructType, overwrite: bool) -> "BatchWriter":
         if overwrite:
-            raise OptionRefused('a lake takes appends: .mode("append")')
+            raise OptionRefused('a lake takes appends: .mode("append"), which with the option key changes rows as well')
         return BatchWriter(lake_options(self.options, known=WRITTEN), arrow_schema(schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> "StreamWriter":
         if overwrite:
-            raise OptionRefused('a lake takes appends: .outputMode("append"), not complete')
+            raise OptionRefused('a lake takes appends: .outputMode("append"), not complete; with the option key it changes rows as well')
         return StreamWriter(lake_options(self.options, known=WRITTEN, streaming=True), arrow_schema(schema))
 
     def _read(self) -> Lake:
@@ -99,20 +100,28 @@ class Writer:
 
     def __init__(self, lake: Lake, schema: object) -> None:
         self._lake, self._schema = lake, schema
-        self._partition_by = prepare(lake, schema)
+        self._partition_by: tuple[str, ...] = ()
+        if lake.keyed is not None:
+            upsert.prepare(lake, schema)
+        else:
+            self._partition_by = prepare(lake, schema)
 
     def write(self, iterator: Iterator[object]) -> WriterCommitMessage:
         attempt = self._attempt(TaskContext.get())
+        if self._lake.keyed is not None:
+            return Message(upsert.stage(self._lake, self._schema, iterator, attempt))
         return Message(Done(attempt, write_files(self._lake, self._schema, self._partition_by, iterator, attempt.stem)))
 
     def _attempt(self, task: object) -> Attempt:
         raise NotImplementedError
 
     def _commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        commit(self._lake, self._schema, [done for done in dones(messages) if done is not None])
+        add = commit if self._lake.keyed is None else upsert.commit
+        add(self._lake, self._schema, [done for done in dones(messages) if done is not None])
 
     def _abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        abort(self._lake, dones(messages))
+        discard = abort if self._lake.keyed is None else upsert.abort
+        discard(self._lake, dones(messages))
 
 
 class BatchWriter(Writer, DataSourceArrowWriter):  # type: ignore[misc]

@@ -57,7 +57,8 @@ folder = click.argument("folder", metavar="DIR", type=click.Path(file_okay=False
 @cluster_options
 @failing
 def init(kind: str, folder: Path, bootstrap_server: str) -> None:
-    """Write a project of Spark Declarative Pipelines definitions into DIR. KIND is trucks: positions of a topic to lakes, alerts and a map.
+    """Write a project of Spark Declarative Pipelines definitions into DIR. KIND is trucks: positions of a topic to lakes, alerts and a map; or
+    orders: changes of a PostgreSQL table, as Debezium writes them, to a lake that is like the table, sales and a page.
 
     With --command-config the project names that file. Properties of -X and --profile are not written anywhere: give them to `run`.
     """

@@ -129,7 +129,7 @@ class Page:
         fences = shown.fences.read_bytes() if shown.fences is not None else b"null"
         try:
             past = Past(shown.history) if shown.history is not None else None
-            self._server = Server((HOST, port), handler_of(self.kept, fences, past))
+            self._server = Server((HOST, port), handler_of(self.kept, fences, past, shown))
         except OSError as error:
             raise PipelineError(f"the page can not have port {port}: {error}. Next step: --page another one, or --no-page") from None
         self.url = f"http://{HOST}:{self._server.server_address[1]}/"
@@ -163,11 +163,11 @@ def page_of(folder: Path, port: int) -> Page | None:
     return None if found.page is None else Page(found.bootstrap, found.page, port, found.security)
 
 
-def handler_of(kept: Kept, fences: bytes, past: Past | None = None) -> type[BaseHTTPRequestHandler]:
+def handler_of(kept: Kept, fences: bytes, past: Past | None = None, shown: Shown | None = None) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             asked = urlsplit(self.path)
-            for path, kind, body in pages(kept, fences, past, asked.query):
+            for path, kind, body in pages(kept, fences, past, shown, asked.query):
                 if path == asked.path:
                     self._answer(200, kind, body())
                     return
@@ -188,10 +188,12 @@ def handler_of(kept: Kept, fences: bytes, past: Past | None = None) -> type[Base
     return Handler
 
 
-def pages(kept: Kept, fences: bytes, past: Past | None, query: str) -> Iterator[tuple[str, str, Callable[[], bytes]]]:
+def pages(kept: Kept, fences: bytes, past: Past | None, shown: Shown | None, query: str) -> Iterator[tuple[str, str, Callable[[], bytes]]]:
     number, minutes = (parse_qs(query).get(name, ["0"])[0][:15] for name in ("after", "minutes"))
     yield "/", "text/html; charset=utf-8", HTML.read_bytes
     yield "/latest", "application/json", lambda: json.dumps(kept.since(int(number) if number.isdecimal() else 0)).encode()
     yield "/fences", "application/json", lambda: fences
+    if shown is not None:
+        yield "/names", "application/json", json.dumps({"title": shown.title, "noun": shown.noun}).encode
     if past is not None:
         yield "/history", "application/json", lambda: json.dumps(past.of(int(minutes) if minutes.isdecimal() else 0)).encode()

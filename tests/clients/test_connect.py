@@ -30,12 +30,12 @@ STRING = "org.apache.kafka.connect.storage.StringConverter"
 class Connect:
     """Workers as processes, which are killed and started again, and what they say over HTTP."""
 
-    def __init__(self, program: Program, cluster: Processes, directory: Path, ports: list[int]) -> None:
+    def __init__(self, program: Program, bootstrap_servers: str, directory: Path, ports: list[int]) -> None:
         self.workers: dict[str, subprocess.Popen[bytes]] = {}
         self.program = program
         self.directory = directory
         common = {
-            "bootstrap.servers": cluster.bootstrap_servers,
+            "bootstrap.servers": bootstrap_servers,
             "group.id": "connect",
             "exactly.once.source.support": "enabled",
             "key.converter": STRING,
@@ -136,7 +136,7 @@ def test_each_line_of_a_file_is_copied_once(three_processes: Processes, kafka_ap
 
     ports = HeldPorts(2)
     request.addfinalizer(ports.release)
-    with Connect(kafka_apps, three_processes, tmp_path, ports.numbers) as connect:
+    with Connect(kafka_apps, three_processes.bootstrap_servers, tmp_path, ports.numbers) as connect:
         connect.run(
             "source",
             connector_class="org.apache.kafka.connect.file.FileStreamSourceConnector",

@@ -25,6 +25,7 @@ KAFKAJS_REGISTRY = "4.1.0"
 CURATOR = "5.7.1"
 ZOOKEEPER_NODE = "1.1.3"
 KAFKA = "4.3.1"  # of kafka_apps/pom.xml
+DEBEZIUM = "3.7.0"  # of debezium/pom.xml
 KAFKA_OF_ZOOKEEPER = "2.8.2"  # the last that has --zookeeper in all of its tools
 SPARK_KAFKA = "4.2.0"  # the newest that Maven Central has whole; runs on PySpark 4.3
 LIBRDKAFKA = "2.0.2"  # Debian 12's
@@ -83,6 +84,13 @@ class Toolchains:
         java, *options = self._java_17()
         jars = self._kept(f"kafka-apps-{KAFKA}", lambda folder: _maven("kafka_apps", folder))
         return Program([java, *options, "-cp", f"{jars}/*:{KAFKA_JARS}/*"])
+
+    def debezium(self) -> Program:
+        """The same with Debezium's connector for PostgreSQL."""
+        apps = self.kafka_apps()
+        jars = self._kept(f"debezium-{DEBEZIUM}", lambda folder: _maven("debezium", folder))
+        *java, jars_of_apps = apps.command
+        return Program([*java, f"{jars_of_apps}:{jars}/*"])
 
     def _java_17(self) -> list[str]:
         """Java and its options, for the jars of Kafka that `./run bench` fetches too."""

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 240  # for what takes twenty where nothing else runs
@@ -40,6 +40,17 @@ class Copy:
         return writer.trigger(availableNow=True).start()
 
 
+class Job(Protocol):
+    """A dataclass that a driver is started with."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def folder(self) -> str: ...
+
+    def start(self, spark: Any) -> Any: ...
+
+
 def noting(folder: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
     """Pass batches on, and write down the executor of each partition's task."""
 
@@ -57,9 +68,12 @@ def noting(folder: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
 class Driver:
     """A driver with its Java and its Python workers: a session of the operating system."""
 
-    def __init__(self, copy: Copy, settings: Mapping[str, str], master: str, environment: Mapping[str, str] | None = None) -> None:
-        self._log = Path(copy.folder).with_suffix(".log")
-        command = [sys.executable, "-m", "tests.pipeline.copying", json.dumps(asdict(copy)), json.dumps(settings), master]
+    def __init__(
+        self, job: Job, settings: Mapping[str, str], master: str, environment: Mapping[str, str] | None = None, module: str = "tests.pipeline.copying"
+    ) -> None:
+        """`module`: the program, which takes the job, settings and master."""
+        self._log = Path(job.folder).with_suffix(".log")
+        command = [sys.executable, "-m", module, json.dumps(asdict(job)), json.dumps(settings), master]
         with self._log.open("wb") as out:
             self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=out, start_new_session=True)
 
@@ -111,16 +125,16 @@ def processes() -> list[Process]:
     return found
 
 
-def main() -> None:
+def main(kind: Callable[..., Job] = Copy) -> None:
     from pyspark.errors import StreamingQueryException
 
     from raftka.pipeline.spark import session
 
-    copy, settings, master = sys.argv[1:]
+    job, settings, master = sys.argv[1:]
     spark = session("copy", json.loads(settings), master=master)
     spark.sparkContext.setLogLevel("OFF")
     try:
-        Copy(**json.loads(copy)).start(spark).awaitTermination()
+        kind(**json.loads(job)).start(spark).awaitTermination()
     except StreamingQueryException as error:
         sys.exit(str(error))
 

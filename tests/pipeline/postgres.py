@@ -4,7 +4,7 @@ import os
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,14 +27,14 @@ def why_not() -> str | None:
 
 
 @contextmanager
-def postgres() -> Iterator[str]:
-    """The URL of a database of its own, on 127.0.0.1. Its folder is not pytest's, which other users may not enter."""
-    with TemporaryDirectory(prefix="raftka-postgres-") as folder, _running(Path(folder)) as url:
+def postgres(**settings: str) -> Iterator[str]:
+    """The URL of a database of its own, on 127.0.0.1; `settings` of the server. Its folder is not pytest's, which other users may not enter."""
+    with TemporaryDirectory(prefix="raftka-postgres-") as folder, _running(Path(folder), settings) as url:
         yield url
 
 
 @contextmanager
-def _running(folder: Path) -> Iterator[str]:
+def _running(folder: Path, more: Mapping[str, str]) -> Iterator[str]:
     found = programs()
     assert found is not None
     prefix: list[str] = []
@@ -45,7 +45,8 @@ def _running(folder: Path) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    data, settings = folder / "data", f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c fsync=off"
+    told = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "''", "fsync": "off", **more}
+    data, settings = folder / "data", f"-p {port} {' '.join(f'-c {name}={value}' for name, value in told.items())}"
 
     def call(program: str, *given: str) -> None:
         subprocess.run([*prefix, str(found / program), *given], check=True, cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)

@@ -16,8 +16,11 @@ pa = pytest.importorskip("pyarrow", reason="needs raftka[pipeline]")
 pytest.importorskip("deltalake", reason="needs raftka[pipeline]")
 pytest.importorskip("moto.server", reason="needs moto[server], which plays the store: ./run setup pipeline installs it")
 
+from pyarrow.fs import FileSelector
+
 from raftka.pipeline.errors import PipelineError
-from raftka.pipeline.lake.files import names_in, write_files
+from raftka.pipeline.lake import upsert
+from raftka.pipeline.lake.files import files_of, names_in, write_files
 from raftka.pipeline.lake.options import READ, WRITTEN, Lake, lake_options
 from raftka.pipeline.lake.read import plan, read
 from raftka.pipeline.lake.table import Attempt, Done, commit, demanded, prepare
@@ -81,6 +84,22 @@ def test_a_batch_that_is_done_again_counts_once_and_leaves_no_files(options: dic
 
     assert (ids(options), ids(options, where="day = 'd1'")) == ([1, 2], [1])
     assert len(names_in(lake, "day=d0") + names_in(lake, "day=d1")) == 2
+
+
+def test_rows_change_by_key_and_no_staged_files_are_left(options: dict[str, str]) -> None:
+    lake = lake_of(options, key="id")
+    upsert.prepare(lake, SCHEMA)
+
+    def staged(batch: int, rows: list[tuple[int, str]]) -> list[Done]:
+        told = pa.RecordBatch.from_pylist([{"id": each, "day": day} for each, day in rows], schema=SCHEMA)
+        return [upsert.stage(lake, SCHEMA, [told], Attempt("q", batch, "run"))]
+
+    staged(0, [(9, "of a driver that died")])
+    for batch, rows in ((0, [(1, "a"), (2, "b")]), (0, [(1, "a"), (2, "b")]), (1, [(2, "c"), (3, "d")])):
+        upsert.commit(lake, SCHEMA, staged(batch, rows))
+
+    assert sorted(demanded(lake).to_pyarrow_table().to_pydict()["day"]) == ["a", "c", "d"]
+    assert files_of(lake).get_file_info(FileSelector(upsert.STAGE, recursive=True, allow_not_found=True)) == []
 
 
 def test_writers_at_the_same_moment_lose_nothing(options: dict[str, str]) -> None:

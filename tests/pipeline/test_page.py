@@ -73,6 +73,7 @@ def test_records_come_through(page: Page, cluster: Cluster, player: Player) -> N
     assert found["positions"] == {"truck-0": None, "truck-1": {"latitude": 2}}
     assert found["alerts"] == [{"event": "ENTER"}]
     assert ask(page, "latest?after=4")["positions"] == {}
+    assert ask(page, "names") == {"title": "Trucks", "noun": "truck"}
     assert [each["properties"]["name"] for each in ask(page, "fences")["features"]] == ["north depot", "eastern gate", "south market"]
 
 
@@ -114,7 +115,7 @@ def test_the_page_needs_nothing_else() -> None:
     text = HTML.read_text()
 
     assert not re.search(r"https?://|src=|<link|@import", text)
-    assert set(re.findall(r'fetch\("(\w+)', text)) == {"latest", "fences", "history"}
+    assert set(re.findall(r'fetch\("(\w+)', text)) == {"latest", "fences", "history", "names"}
     assert "innerHTML" not in text  # what records hold is text
 
 

@@ -43,7 +43,7 @@ def test_the_template_of_init(project: Project) -> None:
 def test_init_overwrites_nothing(project: Project) -> None:
     with pytest.raises(PipelineError, match="is there already, and not empty: nothing was written"):
         init("trucks", project.folder, "b:1")
-    with pytest.raises(PipelineError, match="there is no project cars to begin with: trucks"):
+    with pytest.raises(PipelineError, match="there is no project cars to begin with: orders, trucks"):
         init("cars", project.folder / "x", "b:1")
 
 

@@ -34,12 +34,14 @@ def test_forms() -> None:
     given = "'a.b' = 'c', 'deliveryGuarantee' = 'exactly-once'"
     sink = parse(f"create sink s /* to */ into topic 'it''s' key truck with ({given}) as with x as (select 1) select 2")
     lake = parse("CREATE SINK kept INTO DELTA 's3://b/x' AS SELECT * FROM fast")
+    newest = parse("CREATE SINK newest INTO DELTA 'lake' KEY id , day WITH ('order' = 'at', 'delete' = 'gone') AS SELECT * FROM fast")
     table = parse("CREATE TABLE n AS SELECT count(*) FROM trucks GROUP BY window(_timestamp, '1 minute')")
 
     assert (stream.kind, stream.name, stream.query) == ("STREAM", "fast", FAST.partition(" AS ")[2])
     assert (sink.topic, sink.key, sink.options) == ("it's", "truck", {"a.b": "c", "deliveryGuarantee": "exactly-once"})
     assert sink.query == "with x as (select 1) select 2"
     assert (lake.path, lake.target, table.target) == ("s3://b/x", "delta s3://b/x", "")
+    assert (newest.key, newest.options) == (None, {"order": "at", "delete": "gone", "key": "id,day"})
     assert parse_drop(" drop stream fast; ") == "fast"
 
 
@@ -59,7 +61,9 @@ def test_forms() -> None:
         ("CREATE SINK x INTO TOPIC t AS SELECT 1", "the topic in single quotes"),
         ("CREATE SINK x INTO TOPIC 't' WITH ('a' 'b') AS SELECT 1", "= should be where"),
         ("CREATE SINK x INTO TOPIC 't' WITH ('a' = 'b' AS SELECT 1", r", or \) should be where"),
-        ("CREATE SINK x INTO DELTA 'p' KEY y AS SELECT 1", "AS should be where"),
+        ("CREATE SINK x INTO DELTA 'p' KEY y, AS SELECT 1", "SELECT 1"),
+        ("CREATE SINK x INTO DELTA 'p' KEY 'y' AS SELECT 1", "a column"),
+        ("CREATE SINK x INTO DELTA 'p' KEY y WITH ('Key' = 'z') AS SELECT 1", "key stands twice"),
         ("/* CREATE STREAM x", "CREATE should be where"),
         (f"{FAST} AND '{'x' * LONGEST}' > ''", "more than 65536 bytes"),
     ],

@@ -11,6 +11,7 @@ yaml = pytest.importorskip("yaml", reason="needs raftka[pipeline]")
 from raftka.pipeline.errors import OptionRefused, PipelineError
 from raftka.pipeline.flows.streams import Declared, declared, load
 from raftka.pipeline.project import PROJECTS
+from raftka.pipeline.records.fields import Envelope
 from raftka.pipeline.records.registry_client import RegistryAccess
 from raftka.pipeline.topics.brokers import Brokers
 from raftka.pipeline.topics.creation import ensure_topics
@@ -45,6 +46,25 @@ def test_a_lakes_path_counts_from_the_project() -> None:
         (None, "s3://bucket/b", None, None),
         (None, None, "c", "truck"),
     ]
+
+
+def test_a_lake_may_be_changed_by_key() -> None:
+    keyed = {"from": "trucks", "delta": "lake/a", "mode": "upsert", "key": ["truck", "day"], "order": "sent", "delete": "gone"}
+    found = told(outputs={"a": keyed, "b": {"delta": "b", "key": "truck", "options": {"order": "sent"}}})
+
+    assert [each.options for each in found.outputs] == [
+        {"mode": "upsert", "key": "truck,day", "order": "sent", "delete": "gone"},
+        {"order": "sent", "key": "truck"},
+    ]
+    assert [each.key for each in found.outputs] == [None, None]  # the rows stay as they are
+
+
+def test_a_streams_records_may_be_changes() -> None:
+    stream = {"topic": "shop.public.orders", "format": ["json", "avro"], "envelope": "debezium", "key": ["id"], "fields": {"id": "int"}}
+    (found,) = declared({"registry": "http://localhost:8081", "streams": {"orders": stream}}, Path("/p"), {}).streams
+
+    assert found.envelope == Envelope("debezium", ("id",))
+    assert [each.name for each in found.fields] == ["id", "_deleted", "_op", "_changed"]
 
 
 def test_watermarks() -> None:
@@ -117,7 +137,14 @@ def test_the_registrys_password_is_in_the_environment() -> None:
         ({"registry": {"url": "http://x", "user": "me"}}, "the user me, whose password is to be in the environment, in RAFTKA_REGISTRY_PASSWORD"),
         ({"registry": {"url": "http://x", "key": "k"}}, "registry has a key, and no certificate"),
         ({"outputs": {"o": {"from": "a"}}}, "o: where to"),
+        ({"streams": {"s": {"topic": "a", "format": "string", "envelope": "upsert"}}}, "s has an envelope: which fields name a row"),
+        ({"streams": {"s": {"topic": "a", "key": "id", "fields": {"id": "int"}}}}, "s has key, which is of streams with an envelope"),
         ({"outputs": {"o": {"topic": "a", "delta": "b"}}}, "o: where to"),
+        ({"outputs": {"o": {"topic": "a", "order": "b"}}}, "o has order, which is of lakes"),
+        ({"outputs": {"o": {"delta": "a", "mode": "upsert"}}}, "o: mode upsert needs a key"),
+        ({"outputs": {"o": {"delta": "a", "key": ["b"], "options": {"Key": "c"}}}}, "o has key twice"),
+        ({"outputs": {"o": {"delta": "a", "key": {"b": 1}}}}, "o.key is to be a text"),
+        ({"outputs": {"o": {"delta": "a", "delete": "gone", "options": {"order": "at"}}}}, "o: order decides between rows with one key"),
         ({"page": {"alerts": "a"}}, "page has no positions"),
     ],
 )

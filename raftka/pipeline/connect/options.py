@@ -3,6 +3,7 @@
 import difflib
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from raftka.pipeline.errors import OptionRefused
 
@@ -43,3 +44,40 @@ def from_environment(variable: str, use: str) -> str:
     if not value:
         raise OptionRefused(f"{use} is to come from the environment variable {variable}, which is not set where this task runs")
     return value
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """How a sink changes rows instead of adding them: of the rows with one key the last one counts."""
+
+    key: tuple[str, ...]
+    order: str | None = None  # of two rows with a key the one with the higher value stays
+    delete: str | None = None  # a boolean column: true removes the row
+
+    def check_columns(self, columns: Sequence[str]) -> None:
+        """Raises OptionRefused."""
+        for name in (*self.key, *(each for each in (self.order, self.delete) if each is not None)):
+            if name not in columns:
+                raise OptionRefused(f"{self._use(name)} names {name}, which is no column: there are {', '.join(columns)}")
+
+    def _use(self, name: str) -> str:
+        return "key" if name in self.key else "order" if name == self.order else "delete"
+
+
+def keyed(options: Mapping[str, str]) -> Keyed | None:
+    """Read `key`, `order` and `delete`; None: rows are added. Raises OptionRefused."""
+    key = names(options, "key")
+    order, delete = (options.get(name, "").strip() or None for name in ("order", "delete"))
+    if not key:
+        for name, given in (("order", order), ("delete", delete)):
+            if given is not None:
+                raise OptionRefused(f"{name} decides between rows with one key: it needs a key")
+        return None
+    if len(set(key)) < len(key):
+        raise OptionRefused(f"key names a column twice: {', '.join(key)}")
+    for name, given in (("order", order), ("delete", delete)):
+        if given in key:
+            raise OptionRefused(f"{name} names {given}, which is of the key: rows with one key have one value of it")
+    if order is not None and order == delete:
+        raise OptionRefused(f"order and delete name one column, {order}")
+    return Keyed(key, order, delete)

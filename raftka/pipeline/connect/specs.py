@@ -20,6 +20,7 @@ from raftka.pipeline.connect.iceberg_options import iceberg_options
 from raftka.pipeline.connect.table_options import table_sink, table_source
 from raftka.pipeline.connect.webhook_options import webhook_options
 from raftka.pipeline.errors import OptionRefused
+from raftka.pipeline.lake.options import KEYED, keyed_by
 from raftka.pipeline.records.fields import Field, Group, Many, MapOf, fields
 
 FILE_FORMATS = ("csv", "json", "parquet")
@@ -184,6 +185,19 @@ def _iceberg_sink(name: str, told: Mapping[str, Json], folder: Path) -> Sink:
     with _named(name):
         iceberg_options(options)
     return Sink("iceberg", "raftka_iceberg", options)
+
+
+def keyed_options(name: str, told: Mapping[str, Json], options: Mapping[str, str]) -> dict[str, str]:
+    """Options of a lake whose rows are changed by key. `options`: those that the output has beside them. Raises OptionRefused."""
+    found = {each: told[each] for each in KEYED if each in told}
+    if twice := [each for each in found if each in [given.lower() for given in options]]:
+        raise OptionRefused(f"{name} has {twice[0]} twice: leave it out of its options")
+    if isinstance(found.get("key"), list):
+        found["key"] = ",".join(map(str, found["key"]))
+    plain = plain_options(found, name)
+    with _named(name):
+        keyed_by({**{key.lower(): value for key, value in options.items()}, **plain})
+    return plain
 
 
 _SINKS: dict[str, Callable[[str, Mapping[str, Json], Path], Sink]] = {"files": _file_sink, "table": _table_sink, "iceberg": _iceberg_sink}

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from raftka.pipeline.connect.databases import Database, column, database, quoted
-from raftka.pipeline.connect.options import known_options, names, whole
+from raftka.pipeline.connect.options import Keyed, keyed, known_options, whole
 from raftka.pipeline.errors import OptionRefused
 
 BOTH = ["url", "name", "password_from", "timeout"]
@@ -57,21 +57,15 @@ def table_source(given: Mapping[str, str]) -> TableSource:
 def table_sink(given: Mapping[str, str]) -> TableSink:
     """Raises OptionRefused."""
     options = known_options(given, WRITTEN)
-    key, order = names(options, "key"), options.get("order", "").strip() or None
-    if order is not None and not key:
-        raise OptionRefused("order decides between rows with one key: it needs a key")
-    if order in key:
-        raise OptionRefused(f"order names {order}, which is of the key: rows with one key have one value of it")
-    return TableSink(_database(options), _name(options), key, order)
+    found = keyed(options)
+    return TableSink(_database(options), _name(options), *(() if found is None else (found.key, found.order)))
 
 
 def check_columns(sink: TableSink, columns: tuple[str, ...]) -> None:
     """Of the rows that are to be written. Raises OptionRefused."""
     for name in columns:
         column(name)
-    for name in (*sink.key, *([] if sink.order is None else [sink.order])):
-        if name not in columns:
-            raise OptionRefused(f"key or order names {name}, which is no column: there are {', '.join(columns)}")
+    Keyed(sink.key, sink.order).check_columns(columns)
 
 
 def _database(options: Mapping[str, str]) -> Database:

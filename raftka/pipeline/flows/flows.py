@@ -17,6 +17,7 @@ from raftka.pipeline.flows.sources import declare_source
 from raftka.pipeline.flows.streams import Declared, Output, StreamSpec, load
 from raftka.pipeline.records.arrow_types import ERROR
 from raftka.pipeline.records.decoding import TEXT, Decoder
+from raftka.pipeline.records.envelopes import EnvelopeDecoder
 from raftka.pipeline.records.fields import spark_json
 from raftka.pipeline.topics.creation import ensure_topics
 
@@ -67,6 +68,8 @@ def parsed(found: Declared, stream: StreamSpec, bounded: Mapping[str, str] | Non
 
 
 def _decoder(stream: StreamSpec) -> Decoder:
+    if stream.envelope is not None:
+        return EnvelopeDecoder(stream.formats, stream.fields, stream.envelope, stream.schemas, stream.registry)
     return Decoder(stream.formats, stream.fields, stream.schemas, stream.registry)
 
 
@@ -78,7 +81,8 @@ def _with_decoded(
 
     # Said to be random, so that Spark does not decode once to filter and once more to select.
     decoded = arrow_udf(decode, kind).asNondeterministic()
-    return raw(found, stream, bounded).select("*", decoded("value").alias("_decoded"))
+    told = f.col("value") if stream.envelope is None else f.struct("key", "value")
+    return raw(found, stream, bounded).select("*", decoded(told).alias("_decoded"))
 
 
 def good(found: Declared, name: str, bounded: Mapping[str, str] | None = None) -> DataFrame:

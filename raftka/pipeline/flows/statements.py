@@ -4,6 +4,7 @@
     CREATE TABLE per_minute AS SELECT window.start AS minute, count(*) AS n FROM trucks GROUP BY window(_timestamp, '1 minute')
     CREATE SINK fast_trucks INTO TOPIC 'fast_trucks' KEY truck WITH ('kafka.compression.type' = 'zstd') AS SELECT * FROM fast
     CREATE SINK kept INTO DELTA 'lake/fast' AS SELECT * FROM fast
+    CREATE SINK newest INTO DELTA 'lake/newest' KEY truck WITH ('order' = 'at') AS SELECT * FROM fast
 
 Statements are files of the project, `sql/NAME.sql`.
 """
@@ -27,7 +28,7 @@ WORD = re.compile(r"\w+")
 TEXT = re.compile(r"'((?:[^']|'')*)'")
 FORMS = (
     "CREATE STREAM name AS SELECT, CREATE TABLE name AS SELECT, CREATE SINK name INTO TOPIC 'topic' [KEY column] [WITH ('option' = 'value')] "
-    "AS SELECT, CREATE SINK name INTO DELTA 'path' [WITH ('option' = 'value')] AS SELECT"
+    "AS SELECT, CREATE SINK name INTO DELTA 'path' [KEY column, ...] [WITH ('option' = 'value')] AS SELECT"
 )
 
 
@@ -91,6 +92,14 @@ class _Reader:
         self._skip()
         return match[0]
 
+    def names(self, what: str) -> list[str]:
+        """Several, with commas between them."""
+        found = [self.name(what)]
+        while self._text[self._at : self._at + 1] == ",":
+            self.symbol(",")
+            found.append(self.name(what))
+        return found
+
     def quoted(self, what: str) -> str:
         match = TEXT.match(self._text, self._at)
         if match is None or not match[1].strip():
@@ -124,6 +133,7 @@ def parse(text: str) -> Statement:
     kind = reader.one_of("STREAM", "TABLE", "SINK")
     name = reader.name(f"the name of the {kind.lower()}")
     topic = path = key = None
+    keys: list[str] = []
     options: dict[str, str] = {}
     if kind == "SINK":
         reader.one_of("INTO")
@@ -132,7 +142,11 @@ def parse(text: str) -> Statement:
             key = reader.name("a column") if reader.if_one_of("KEY") else None
         else:
             path = reader.quoted("the path")
+            keys = reader.names("a column") if reader.if_one_of("KEY") else []
         options = _options(reader) if reader.if_one_of("WITH") else {}
+        if keys and any(each.lower() == "key" for each in options):
+            raise OptionRefused("key stands twice: behind KEY and in WITH")
+        options |= {"key": ",".join(keys)} if keys else {}
     reader.one_of("AS")
     return Statement(kind, name, reader.query(), text.strip() + "\n", topic, path, key, options)
 

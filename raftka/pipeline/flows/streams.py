@@ -27,7 +27,7 @@ from raftka.json_values import Json, JsonObject
 from raftka.pipeline.connect import specs
 from raftka.pipeline.connect.specs import Sink, Source
 from raftka.pipeline.errors import OptionRefused, PipelineError
-from raftka.pipeline.records.fields import Field, fields
+from raftka.pipeline.records.fields import ADDED, Envelope, Field, envelope, fields
 from raftka.pipeline.records.registry_client import RegistryAccess
 from raftka.pipeline.topics.security import FILE_OPTION
 
@@ -37,11 +37,12 @@ FORMATS = ("json", "avro", "protobuf", "string")
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 DOCUMENT = ["bootstrap", "security", "registry", "streams", "outputs", "page"]
-PAGE = ["positions", "alerts", "fences", "history"]
+PAGE = ["title", "noun", "positions", "alerts", "fences", "history"]
+TITLE, NOUN = "Trucks", "truck"  # of a page that does not say
 HISTORY = ["from", "at", "key"]
 REGISTRY = ["url", "user", "password_from", "ca", "certificate", "key"]
-STREAM = ["topic", "format", "registry", "schemas", "fields", "watermark", "options"]
-OUTPUT = ["from", "topic", "delta", "key", "columns", "options", "partitions", "config"]
+STREAM = ["topic", "format", "envelope", "key", "registry", "schemas", "fields", "watermark", "options"]
+OUTPUT = ["from", "topic", "delta", "mode", "key", "order", "delete", "columns", "options", "partitions", "config"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ class StreamSpec:
     watermark: tuple[str, str] | None  # column, delay
     options: Mapping[str, str]
     registry: RegistryAccess | None = None
+    envelope: Envelope | None = None  # its records change rows: `fields` has what it adds to the declared ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,8 @@ class Shown:
     alerts: str | None = None
     fences: Path | None = None
     history: History | None = None
+    title: str = TITLE
+    noun: str = NOUN  # what a key is; records of alerts have it as a field
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +190,8 @@ def _stream(name: str, told: Mapping[str, object], folder: Path, registry: Regis
     if ("fields" in told) == ("string" in formats):
         raise OptionRefused(f"{name}: {'a string has one column, value' if 'fields' in told else 'which fields do its records have?'}")
     wanted = fields(told["fields"], f"{name}.fields") if "fields" in told else ()
+    found = envelope(told.get("envelope"), told.get("key"), wanted, name)
+    wanted = wanted if found is None else (*wanted, *ADDED[found.kind])
     if "registry" in told and "schemas" in told:
         raise OptionRefused(f"{name}: its schemas are in a registry or in a folder, not in both")
     if "registry" in told:
@@ -197,7 +203,9 @@ def _stream(name: str, told: Mapping[str, object], folder: Path, registry: Regis
     schemas = _schemas(folder / str(told.get("schemas", "schemas"))) if "avro" in formats and registry is None else {}
     options = {"startingOffsets": "earliest"} | {key: str(value) for key, value in _mapping(told.get("options", {}), f"{name}.options").items()}
     watermark = _watermark(told.get("watermark"), name)
-    return StreamSpec(_name(name), str(told["topic"]), formats, wanted, schemas, watermark, options, None if formats == ("string",) else registry)
+    return StreamSpec(
+        _name(name), str(told["topic"]), formats, wanted, schemas, watermark, options, None if formats == ("string",) else registry, found
+    )
 
 
 def _registry(told: object, where: str, folder: Path, environment: Mapping[str, str], url: str | None = None) -> RegistryAccess:
@@ -250,12 +258,16 @@ def _output(name: str, told: Mapping[str, Json], folder: Path, kafka: Mapping[st
         raise OptionRefused(f"{name}: where to? `topic: NAME` or `delta: PATH`, or one of {', '.join(specs.SINKS)}")
     options = {key: str(value) for key, value in _mapping(told.get("options", {}), f"{name}.options").items()}
     config = {key: str(value) for key, value in _mapping(told.get("config", {}), f"{name}.config").items()}
+    if "delta" in told:
+        options |= specs.keyed_options(name, told, options)
+    elif wrong := [each for each in ("mode", "order", "delete") if each in told]:
+        raise OptionRefused(f"{name} has {wrong[0]}, which is of lakes: records of a topic are added, and the newest one of a key counts")
     return Output(
         _name(name),
         told.get("from"),
         told.get("topic"),
         _path(str(told["delta"]), folder) if "delta" in told else None,
-        told.get("key"),
+        told.get("key") if "topic" in told else None,
         options,
         int(told.get("partitions", 0)),
         config,
@@ -279,7 +291,8 @@ def _page(told: object, folder: Path, outputs: Sequence[Output]) -> Shown | None
     if "positions" not in page:
         raise OptionRefused("page has no positions: which compacted topic is it to show?")
     fences = folder / str(page["fences"]) if "fences" in page else None
-    return Shown(str(page["positions"]), page.get("alerts"), fences, _history(page.get("history"), outputs))
+    title, noun = (str(page.get(name, default)) for name, default in (("title", TITLE), ("noun", NOUN)))
+    return Shown(str(page["positions"]), page.get("alerts"), fences, _history(page.get("history"), outputs), title, noun)
 
 
 def _history(told: object, outputs: Sequence[Output]) -> History | None:

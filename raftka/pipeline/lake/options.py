@@ -5,12 +5,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from raftka.pipeline.connect.options import Keyed, keyed
 from raftka.pipeline.errors import OptionRefused
 from raftka.pipeline.lake.where import Condition, conditions
 from raftka.pipeline.topics.options import refuse_unknown
 
 READ = ["path", "versionAsOf", "columns", "where"]
-WRITTEN = ["path", "partitionBy", "compactEvery", "zOrderBy", "checkpointLocation", "queryName", "txnAppId", "txnVersion"]
+KEYED = ["mode", "key", "order", "delete"]
+WRITTEN = ["path", "partitionBy", "compactEvery", "zOrderBy", "checkpointLocation", "queryName", "txnAppId", "txnVersion", *KEYED]
+MODES = ("append", "upsert")
 COMPACT_EVERY = 100  # batches
 
 
@@ -25,6 +28,7 @@ class Lake:
     compact_every: int = COMPACT_EVERY  # batches of a query; 0: never
     transaction: tuple[str, int] | None = None  # of a batch query: name and number, as Delta has them
     z_order_by: tuple[str, ...] = ()  # columns by which compaction sorts rows into files
+    keyed: Keyed | None = None  # rows change those with their key; None: rows are added
 
 
 def lake_options(given: Mapping[str, str], *, known: Sequence[str], streaming: bool = False) -> Lake:
@@ -49,7 +53,21 @@ def lake_options(given: Mapping[str, str], *, known: Sequence[str], streaming: b
         COMPACT_EVERY if every is None else every,
         transaction,
         _names(options, "zOrderBy"),
+        keyed_by(options),
     )
+
+
+def keyed_by(options: Mapping[str, str]) -> Keyed | None:
+    """`options`: by names in small letters. A key makes the mode upsert. Raises OptionRefused."""
+    found = keyed(options)
+    mode = options.get("mode", "append" if found is None else "upsert")
+    if mode not in MODES:
+        raise OptionRefused(f"mode is {mode!r}: it is to be {' or '.join(MODES)}")
+    if mode == "upsert" and found is None:
+        raise OptionRefused("mode upsert needs a key: the columns that name a row, such as key: [id]")
+    if mode == "append" and found is not None:
+        raise OptionRefused("mode append adds rows, whatever their key is: leave key, order and delete out, or take mode upsert")
+    return found
 
 
 def _names(options: Mapping[str, str], name: str) -> tuple[str, ...]:

@@ -66,7 +66,7 @@ def prepare(lake: Lake, schema: "pa.Schema") -> tuple[str, ...]:
     _check_partitioning(lake, schema)
     with explained(lake):
         table = opened(lake) or _created(lake, schema)
-    added = _added(lake, table, schema)
+    added = new_columns(lake, table, schema)
     own = tuple(table.metadata().partition_columns)
     assert not added.keys() & set(own), own
     return own
@@ -102,7 +102,7 @@ def _fields(lake: Lake, schema: "pa.Schema") -> JsonObject:
         ) from error
 
 
-def _added(lake: Lake, table: "DeltaTable", schema: "pa.Schema") -> JsonObject:
+def new_columns(lake: Lake, table: "DeltaTable", schema: "pa.Schema") -> JsonObject:
     """Columns that the table has not yet. Raises PipelineError for what does not fit."""
     own = tuple(table.metadata().partition_columns)
     if lake.partition_by and lake.partition_by != own:
@@ -142,7 +142,7 @@ def commit(lake: Lake, schema: "pa.Schema", done: Sequence[Done]) -> None:
         with explained(lake):
             table = demanded(lake)
             seen = None if attempt.query is None else table.transaction_version(attempt.query)
-            if seen is not None and _is_there(lake, attempt, seen):
+            if seen is not None and is_there(lake, attempt, seen):
                 _tidy(lake, table, attempt, files if not tried else ())  # after a failure they may be the ones that are there
                 return
             first = _is_first(table, done)
@@ -150,9 +150,9 @@ def commit(lake: Lake, schema: "pa.Schema", done: Sequence[Done]) -> None:
                 return
             if not tried:
                 check_there(lake, files)
-                table = _compacted(lake, table, attempt)
+                table = compacted(lake, table, attempt)
             try:
-                if added := _added(lake, table, schema):
+                if added := new_columns(lake, table, schema):
                     table.alter.add_columns(list(added.values()))
                 _append(table, schema, files, attempt)
             except CommitFailedError as error:
@@ -173,7 +173,7 @@ def _tidy(lake: Lake, table: "DeltaTable", attempt: Attempt, files: Sequence[Dat
         remove_tries(lake, attempt.stem, added, table.version())
 
 
-def _compacted(lake: Lake, table: "DeltaTable", attempt: Attempt) -> "DeltaTable":
+def compacted(lake: Lake, table: "DeltaTable", attempt: Attempt) -> "DeltaTable":
     """Every so many batches, before one is added: the files of the last batch, which may be done again, are as the log's entry of it says."""
     if attempt.query is None or not lake.compact_every or attempt.batch % lake.compact_every or not attempt.batch:
         return table
@@ -189,7 +189,7 @@ def _created(lake: Lake, schema: "pa.Schema") -> "DeltaTable":
     )
 
 
-def _is_there(lake: Lake, attempt: Attempt, seen: int) -> bool:
+def is_there(lake: Lake, attempt: Attempt, seen: int) -> bool:
     """Only the last batch is ever done again: a checkpoint that is further behind would number other rows like those that are there."""
     if seen > attempt.batch:
         raise PipelineError(

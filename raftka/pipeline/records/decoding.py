@@ -119,13 +119,17 @@ class Decoder:
     def _column(rows: list[JsonObject | None], field: Field) -> pa.Array:
         return pa.array([None if row is None else row[field.name] for row in rows], arrow_type(field.kind))
 
-    def _row(self, value: bytes | None) -> JsonObject:
+    def _row(self, value: Json) -> JsonObject:
         if "string" in self._formats:
             return {"value": self._text(value)}
         if value is None:
             raise Misfit("it has no value")
+        return fitting(self.parsed(value), self._group, "")  # type: ignore[no-any-return]
+
+    def parsed(self, value: bytes) -> Json:
+        """The value as its format has it, before the declared fields judge it. Raises Misfit and RegistryAway."""
         framed = "json" not in self._formats or (value[:1] == b"\0" and self._may_be_framed)  # no JSON begins with it
-        return fitting(self._framed_value(value) if framed else parsed_json(value), self._group, "")  # type: ignore[no-any-return]
+        return self._framed_value(value) if framed else parsed_json(value)
 
     @property
     def _may_be_framed(self) -> bool:

@@ -7,11 +7,11 @@ A name may be missing where its kind ends in `?`. What a record has beside these
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Context, Decimal, Inexact, InvalidOperation
-from typing import Union
+from typing import NamedTuple, Union
 from uuid import UUID
 
 from raftka.json_values import Json, JsonObject
@@ -263,3 +263,35 @@ def parsed_json(value: bytes) -> Json:
 
 def _refuse(text: str) -> Json:
     raise Misfit(f"no JSON: {text}")
+
+
+# records that change rows by key
+
+DEBEZIUM, UPSERT = "debezium", "upsert"
+FLAG = (Field("_deleted", "boolean"),)
+ADDED = {DEBEZIUM: (*FLAG, Field("_op", "string", nullable=True), Field("_changed", "timestamp", nullable=True)), UPSERT: FLAG}
+
+
+class Envelope(NamedTuple):
+    kind: str
+    key: tuple[str, ...]
+
+
+def envelope(kind: object, key: object, declared: Sequence[Field], where: str) -> Envelope | None:
+    """From YAML; None: records are rows that are added. Raises OptionRefused."""
+    if kind is None:
+        if key is not None:
+            raise OptionRefused(f"{where} has key, which is of streams with an envelope: {', '.join(ADDED)}")
+        return None
+    if not isinstance(kind, str) or kind not in ADDED:
+        raise OptionRefused(f"{where}.envelope is {kind!r}: one of {', '.join(ADDED)}")
+    names = tuple(map(str, key)) if isinstance(key, list) else (str(key),) if isinstance(key, str) else ()
+    if not names:
+        raise OptionRefused(f"{where} has an envelope: which fields name a row? `key: [id]`")
+    known = {each.name: each for each in declared}
+    for name in names:
+        if name not in known:
+            raise OptionRefused(f"{where}.key names {name}, which is no field: there are {', '.join(known)}")
+        if known[name].nullable:
+            raise OptionRefused(f"{where}.key names {name}, which may be null: a key has no `?`")
+    return Envelope(kind, names)

@@ -1,0 +1,5 @@
+"""All that streams.yml declares."""
+
+from raftka.pipeline.flows.flows import declare
+
+declare("streams.yml")
