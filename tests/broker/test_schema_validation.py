@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from raftka.broker.fastpath.produce import ProducePlan
-from raftka.broker.schemas.checks import AGAIN_S, KEPT_S, TOLD
+from raftka.broker.schemas.checks import AGAIN_S, KEPT_S, TOLD, WholeSchema
 from raftka.limits import (
     SCHEMA_DOCUMENT_BYTES,
     SCHEMA_DOCUMENTS,
@@ -388,3 +388,57 @@ def test_answers_of_the_registry_make_room_for_others(scene: Scene, lowered: Low
     asked = len(scene.registry.asked)
     assert scene.send(framed(0)).error_code == 0
     assert len(scene.registry.asked) == asked + 1
+
+
+# payloads
+
+
+class Judge:
+    """Takes what ends with a dot."""
+
+    def __init__(self) -> None:
+        self.schemas: list[WholeSchema] = []
+        self.error: OSError | None = None
+
+    def judge(self, schema: WholeSchema, payloads: list[bytes]) -> list[str | None]:
+        self.schemas.append(schema)
+        if self.error is not None:
+            raise self.error
+        return [None if payload.endswith(b".") else f"{payload!r} has no dot" for payload in payloads]
+
+
+@pytest.fixture
+def judge(scene: Scene) -> Judge:
+    judge = scene.stage.nodes[1].services.schemas.judge = Judge()
+    scene.create(raftka_value_schema_validation_payload="true")
+    return judge
+
+
+def test_payload_is_compared_with_its_schema_and_all_that_it_refers_to(scene: Scene, judge: Judge) -> None:
+    references = [{"name": "a", "subject": "s/a", "version": 2}]
+    scene.registry.register(7, "t-value", text="seven", references=references)
+    scene.registry.register(8, "t-value", kind="JSON", text="{}")
+    scene.registry.versions["s%2Fa/2"] = {"schema": "text of a", "references": [{"name": "b", "subject": "b", "version": 1}]}
+    scene.registry.versions["b/1"] = {"schema": "text of b"}
+    answer = scene.send(framed(7, b"a."), framed(8, b"b"), framed(7, b"c"), b"d")
+    assert [(each.batch_index, each.batch_index_error_message) for each in answer.record_errors] == [
+        (1, "it is no value of schema 8: b'b' has no dot"),
+        (2, "it is no value of schema 7: b'c' has no dot"),
+        (3, "the value does not begin with a zero byte and the number of a schema"),
+    ]
+    assert sorted(judge.schemas)[0] == (7, "AVRO", "seven", (("b", "text of b"), ("a", "text of a")))
+    assert scene.send(framed(7, b"a."), framed(8, b"b.")).error_code == 0
+    asked = len(scene.registry.asked)
+    assert scene.send(framed(7, b"c.")).error_code == 0
+    assert len(scene.registry.asked) == asked, "schemas never change"
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_payload_that_cannot_be_compared_is_refused_for_now(scene: Scene, judge: Judge, *, is_there: bool) -> None:
+    judge.error = OSError("no process")
+    if not is_there:
+        scene.stage.nodes[1].services.schemas.judge = None
+    scene.registry.register(7, "t-value")
+    assert Code(scene.send(framed(7, b"a.")).error_code) is Code.NOT_ENOUGH_REPLICAS
+    assert scene.stored() == []
+    assert len(scene.stage.events("schema_payloads_not_judged")) == is_there
