@@ -71,15 +71,16 @@ class Standalone:
         """Start a Spark Connect server, whose driver uses these workers; the URL for clients. It ends with all others."""
         given = {**settings, "spark.master": self.master, "spark.connect.grpc.binding.port": "0", "spark.connect.grpc.binding.address": "127.0.0.1"}
         pairs = [part for name, value in given.items() for part in ("--conf", f"{name}={value}")]
-        log = self._run("connect", "SparkSubmit", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer", *pairs)
+        server = "org.apache.spark.sql.connect.service.SparkConnectServer"
+        log = self._run("connect", "SparkSubmit", "--class", server, *pairs, memory="600m")
         port = self._said(log, r"Spark Connect server started at:? \S*:(\d+)")
         return f"sc://127.0.0.1:{port}"
 
     def _start(self, name: str, kind: str, *arguments: str) -> Path:
         return self._run(name, kind, "--host", "127.0.0.1", "--webui-port", "0", *arguments)
 
-    def _run(self, name: str, kind: str, *arguments: str) -> Path:
-        environment = {"SPARK_HOME": str(self._home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m", "JAVA_HOME": str(java_home())}
+    def _run(self, name: str, kind: str, *arguments: str, memory: str = "256m") -> Path:
+        environment = {"SPARK_HOME": str(self._home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": memory, "JAVA_HOME": str(java_home())}
         environment["PYSPARK_PYTHON"] = sys.executable
         command = [str(self._home / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", *arguments]
         log = self.folder / f"{name}.log"

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ pytest.importorskip("deltalake", reason="needs raftka[pipeline]")
 
 from bench.spark_kills import Trial
 from raftka.testing import Cluster
+from tests.pipeline.packed import pack
 from tests.pipeline.players import Player
 from tests.pipeline.standalone import SECONDS, SETTINGS, Standalone, plain_environment
 
@@ -74,6 +76,46 @@ def test_a_session_on_a_cluster_finds_raftka_without_an_activated_environment(
     assert {python for _, python in found["places"]} == {sys.executable}
 
 
+ARCHIVE = """
+import json, sys
+from pathlib import Path
+from raftka.pipeline import session
+
+master, bootstrap, topic, archive, settings = sys.argv[1:]
+spark = session("archive test", {**json.loads(settings), "spark.archives": archive + "#environment"}, master=master)
+frame = spark.read.format("raftka").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic).load()
+
+def place(batches):
+    import pyarrow, raftka
+    for batch in batches:
+        places = [sys.prefix, raftka.__file__, pyarrow.__file__]
+        yield pyarrow.record_batch({"n": [batch.num_rows], "place": [json.dumps(places)]})
+
+found = frame.mapInArrow(place, "n long, place string").collect()
+print(json.dumps([[row.n, *json.loads(row.place)] for row in found]))
+spark.stop()
+"""
+
+
+def test_packed_environment_is_what_driver_and_executors_run(standalone: Standalone, cluster: Cluster, player: Player, tmp_path: Path) -> None:
+    topic, archive = filled(cluster, player), tmp_path / "environment.tar.gz"
+    pack(tmp_path, archive)
+    with tarfile.open(archive) as tar:
+        tar.extractall(tmp_path / "environment", filter="fully_trusted")
+    python = {"PYSPARK_PYTHON": "./environment/bin/python"}
+
+    done = job(ARCHIVE, standalone.master, cluster.bootstrap_servers, topic, str(archive), json.dumps(SETTINGS), environment=python, cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert sum(count for count, *_ in found) == 500
+    for _, *places in found:
+        for place in places:
+            parts = Path(place).relative_to(standalone.folder).parts
+            assert parts[0] in standalone.workers
+            assert "environment" in parts
+
+
 UNSHARED = "/proc/self/cwd/lake"  # another folder for each process
 
 
@@ -86,6 +128,34 @@ def test_lake_that_driver_and_executors_do_not_share_is_refused(standalone: Stan
     assert done.returncode != 0
     assert f"there is no folder {UNSHARED} on " in done.stderr
     assert "Next step: a path that driver and all executors share" in done.stderr
+
+
+CONNECT = """
+import json, sys
+from raftka.pipeline import session
+
+remote, bootstrap, topic, folder = sys.argv[1:]
+spark = session("connect test", remote=remote)
+brokers = {"kafka.bootstrap.servers": bootstrap}
+frame = spark.readStream.format("raftka").options(**brokers, subscribe=topic, startingOffsets="earliest").load().select("partition", "offset")
+writer = frame.writeStream.format("raftka_delta").option("path", folder + "/lake").option("checkpointLocation", folder + "/checkpoint")
+writer.trigger(availableNow=True).start().awaitTermination()
+read = spark.read.format("raftka").options(**brokers, subscribe=topic).load().count()
+rows = spark.read.format("raftka_delta").load(folder + "/lake")
+print(json.dumps({"rows": rows.count(), "distinct": rows.distinct().count(), "read": read, "java": "py4j.java_gateway" in sys.modules}))
+spark.stop()
+"""
+
+
+def test_client_of_a_spark_connect_server_needs_no_java(standalone: Standalone, cluster: Cluster, player: Player, tmp_path: Path) -> None:
+    remote = standalone.connect_server(SETTINGS)
+    topic = filled(cluster, player)
+
+    done = job(CONNECT, remote, cluster.bootstrap_servers, topic, str(tmp_path), environment={"JAVA_HOME": "/nowhere"})
+
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert (found["rows"], found["distinct"], found["read"]) == (500, 500, 500)
 
 
 def test_killed_executor_and_driver_lose_nothing_and_write_nothing_twice(tmp_path: Path) -> None:
