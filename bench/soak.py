@@ -129,6 +129,16 @@ def chaos(minutes: float, seed: int, record: str | None) -> bool:
     return not any(codes)
 
 
+def pipeline(kills: int, local_kills: int, cluster_kills: int, seed: int) -> bool:
+    """Those of which there are any, one after the other."""
+    from bench import pipeline_kills, spark_kills
+
+    good = [pipeline_kills.soak(kills, seed)] if kills else []
+    good += [spark_kills.soak(local_kills, seed, local=True)] if local_kills else []
+    good += [spark_kills.soak(cluster_kills, seed, local=False)] if cluster_kills else []
+    return all(good)
+
+
 def _chaos(*arguments: str) -> int:
     return subprocess.run([sys.executable, "-m", "raftka.cli", "chaos", *arguments], check=False).returncode
 
@@ -147,7 +157,9 @@ def main() -> int:
     lines = commands.add_parser("file")
     lines.add_argument("--mib", type=int, default=1024)
     spark = commands.add_parser("pipeline")
-    spark.add_argument("--kills", type=int, default=5)
+    spark.add_argument("--kills", type=int, default=5, help="of the trucks' driver, and as many of leaders")
+    spark.add_argument("--local-kills", type=int, default=34, help="in local mode: of driver, Python workers and leaders")
+    spark.add_argument("--cluster-kills", type=int, default=10, help="on a standalone cluster: of executors and workers as well")
     for command in (whole, kills, lines, spark):
         command.add_argument("--seed", type=int, default=random.randrange(10**6))
     options = parser.parse_args()
@@ -160,9 +172,7 @@ def main() -> int:
         case "kill-all":
             good = kill_all(options.rounds, options.seed)
         case "pipeline":
-            from bench.pipeline_kills import soak
-
-            good = soak(options.kills, options.seed)
+            good = pipeline(options.kills, options.local_kills, options.cluster_kills, options.seed)
         case _:
             good = file(options.mib, options.seed)
     print("good" if good else "FAILED")

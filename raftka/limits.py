@@ -77,6 +77,14 @@ LOGIN_BYTES = Limit("login_bytes", 64 * KIB, "one frame of a client that is not 
 LOGIN_SECONDS = Limit("login_seconds", 30, "from the connection to the end of the login; clients give up after 10 to 30")
 KEY_SET_BYTES = Limit("key_set_bytes", 512 * KIB, "the keys of an issuer of tokens, in memory; those of large ones have 20 KiB")
 KEY_SET_SECONDS = Limit("key_set_seconds", 10, "one try to get an issuer's keys; there is another one after a pause")
+SCHEMA_DOCUMENT_BYTES = Limit(
+    "schema_document_bytes", 8 * MIB, "one answer of a schema registry: a schema of 1 MiB as JSON, or the names of its subjects"
+)
+SCHEMA_LOOKUP_SECONDS = Limit("schema_lookup_seconds", 5, "one question to a schema registry; then the producer is asked to try again")
+SCHEMA_LOOKUPS = Limit("schema_lookups", 16, "questions to the schema registry at a time; others wait, and a batch asks one after the other")
+SCHEMA_DOCUMENTS = Limit("schema_documents", 10_000, "answers of the schema registry that are kept; the one that came first leaves first")
+SCHEMA_DOCUMENTS_BYTES = Limit("schema_documents_bytes", 64 * MIB, "of these answers, by the bytes that came; likewise")
+SCHEMAS_OF_BATCH = Limit("schemas_of_batch", 1_000, "different schemas of one batch, each a question to the registry; more are refused")
 PRINCIPAL_LENGTH = Limit("principal_length", 256, "characters of a Kerberos principal: the patterns of rules are searched in it")
 PARTIAL_BYTES = Limit("partial_bytes", 1024 * MIB, "bytes of incomplete frames over all connections of a node")
 BESIDE_BYTES = Limit(

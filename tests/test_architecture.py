@@ -58,6 +58,7 @@ ROOMS = (
     "replica",
     "logs",
     "coordinators",
+    "schemas",
     "fastpath",
     "handlers",
     "exporter",

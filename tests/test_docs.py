@@ -62,7 +62,7 @@ def logged(source: str) -> Iterator[str]:
 
 def test_every_event_of_the_log_stands_in_the_table() -> None:
     sources = [path for top in ("raftka/broker", "compat/zookeeper_bridge") for path in (ROOT / top).rglob("*.py")]
-    sources += [ROOT / "raftka/cli/broker.py", ROOT / "raftka/cluster/registry_edge.py"]
+    sources += [ROOT / "raftka/cli/broker.py", ROOT / "raftka/cluster/edges/registry.py"]
     events = {name for path in sources for name in logged(path.read_text())}
     told = {name for row in rows("### Events in the log") if len(row) == 4 for name in re.findall(r"`(\w+)`", row[0])}
 

@@ -23,6 +23,7 @@ from raftka.broker.coordinators.transaction_service import TransactionCoordinato
 from raftka.broker.coordinators.verification import TransactionVerifier
 from raftka.broker.exporter.http import HttpServer
 from raftka.broker.exporter.pages import metrics_server
+from raftka.broker.handlers.metadata import INTERNAL_TOPICS
 from raftka.broker.handlers.services import Services
 from raftka.broker.logs.care import LogCare
 from raftka.broker.network.access.acl_authorizer import AclAuthorizer
@@ -35,6 +36,9 @@ from raftka.broker.network.listening import listen
 from raftka.broker.refusal import REFUSALS, describe_error
 from raftka.broker.replica.fetch_session_cache import FetchSessionCache
 from raftka.broker.replica.manager import ReplicaManager
+from raftka.broker.schemas.checks import SchemaChecks
+from raftka.broker.schemas.dead_letters import DeadLetters
+from raftka.broker.schemas.registry import SchemaRegistry
 from raftka.broker.telemetry.event_log import Events, LimitHits
 from raftka.broker.telemetry.metrics import Metrics
 from raftka.broker.telemetry.turn_times import TurnTimes
@@ -88,6 +92,7 @@ class Node:
         self.marker_writer: MarkerWriter
         self.transactions: TransactionCoordinatorService
         self.coordinators: list[CoordinatorRuntime] = []  # told of the metadata behind the replicas
+        self.dead_letters: DeadLetters
         self.logs: LogManager
         self.services: Services
         self.listeners: dict[str, Listener] = {}
@@ -130,6 +135,7 @@ class Node:
         self.transactions = TransactionCoordinatorService(
             self.context, self.replicas, self.lifecycle, self.topic_creation, self.dispatcher.long_work, self.marker_writer
         )
+        self.dead_letters = DeadLetters(self.context, self.replicas, INTERNAL_TOPICS.__contains__)
         self.coordinators += [self.groups.runtime, self.transactions.runtime]
         self.services = self.dispatcher.services = self._services()
         if self.settings.between_brokers.uses_tls:
@@ -168,6 +174,7 @@ class Node:
             marker_writer=self.marker_writer,
             transactions=self.transactions,
             verifier=TransactionVerifier(self.context, self.transactions, self.transactions.channels),
+            schemas=SchemaChecks(self.context, SchemaRegistry(self.context), self.dead_letters),
             extensions=self.extensions,
         )
 
@@ -185,6 +192,7 @@ class Node:
         self.quorum.stop()
         self.context.stopped = True
         self.transactions.close()
+        self.dead_letters.close()
         self.replicas.close()
         self.events.info("stopped")
 
@@ -299,6 +307,7 @@ class Node:
         self.transactions.on_image(self.image, delta)
         if delta.brokers_changed or delta.reloaded:
             self.listed_brokers.on_image(self.image, delta)
+            self.dead_letters.on_image(self.image)
             self.suspects.on_image(self.image)
             if self.image.alive(self.node_id):
                 self.ready.set()

@@ -20,6 +20,7 @@ from raftka.broker.node import Node
 from raftka.broker.refusal import REFUSALS, describe_error
 from raftka.broker.telemetry.event_log import Events
 from raftka.cluster.edges import close_edges, open_edges
+from raftka.cluster.edges.payloads import open_judge
 from raftka.cluster.notices import notify
 from raftka.cluster.properties import parse
 from raftka.cluster.secured.first_users import VARIABLE, from_text
@@ -83,6 +84,7 @@ async def _serve(settings: NodeSettings, pid_file: "PidFile", ready: str, users:
             node = Node(runtime, settings, sys.stderr, users)
             node.start()
             edges = open_edges(node.services)
+            judge = open_judge(node.services)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_announce, node, ready)
                 await anext(signals)
@@ -90,6 +92,8 @@ async def _serve(settings: NodeSettings, pid_file: "PidFile", ready: str, users:
                 nursery.start_soon(_end_at_once, signals, nursery.cancel_scope)
                 close_edges(edges)
                 await node.shutdown()
+                if judge is not None:
+                    judge.end()
                 nursery.cancel_scope.cancel()
 
 

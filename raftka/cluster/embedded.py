@@ -14,6 +14,7 @@ import trio
 from raftka.broker.network.dispatch import Interceptor
 from raftka.broker.node import Node
 from raftka.cluster.edges import Edge, close_edges, open_edges
+from raftka.cluster.edges.payloads import open_judge
 from raftka.cluster.plan import HOST, NodePlan, bridge_ports_from, metrics_ports_from, plan_cluster, ports_from
 from raftka.cluster.ports import HeldPorts
 from raftka.cluster.secured.keys import ClusterSecurity
@@ -53,6 +54,7 @@ class EmbeddedNode:
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """One life. `started` when its listeners are bound; an error before that goes to who started it."""
         self._shutdown, self._settled, self._ended, self.failure = trio.Event(), trio.Event(), trio.Event(), None
+        judge = None
         try:
             with self.plan.log_file.open("a", encoding="utf-8") as log:
                 async with _unwrapped(), open_runtime() as self._runtime:
@@ -60,6 +62,7 @@ class EmbeddedNode:
                     node.dispatcher.interceptors = self.interceptors
                     node.start()
                     self.edges = open_edges(node.services)
+                    judge = open_judge(node.services)
                     self._runtime.spawn(self._watch_ready, "ready")
                     task_status.started()
                     await self._shutdown.wait()
@@ -68,6 +71,8 @@ class EmbeddedNode:
         except NodeFailed as failed:
             self.failure = failed.__cause__
         finally:
+            if judge is not None:
+                judge.end()
             self.node = self._runtime = None
             self._settled.set()
             self._ended.set()

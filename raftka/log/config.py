@@ -12,6 +12,26 @@ FOREVER = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
+class SchemaRule:
+    """What the keys, or the values, of a topic must be: begin with the number of a schema that is registered under their subject."""
+
+    strategy: str  # of the subject's name: one of STRATEGIES
+    payload: bool  # what follows must also be a value of that schema
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaRules:
+    """The log only makes sure that a client's batch was compared with them; it does not compare."""
+
+    key: SchemaRule | None
+    value: SchemaRule | None
+    dead_letter_topic: str  # takes the records that do not keep to them; "": there is none
+
+
+TOPIC_NAME, RECORD_NAME, TOPIC_RECORD_NAME = STRATEGIES = ("TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy")
+
+
+@dataclass(frozen=True, slots=True)
 class LogConfig:
     segment_bytes: int = 1024 * MIB
     segment_ms: int = 7 * 24 * HOUR_MS
@@ -40,6 +60,7 @@ class LogConfig:
     preallocate: bool = False  # a segment's blocks are reserved when it begins
     file_delete_delay_ms: int = 60_000
     producer_id_expiration_ms: int = 24 * HOUR_MS
+    schemas: SchemaRules | None = None
 
     @property
     def roll_ms(self) -> int:

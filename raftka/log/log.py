@@ -89,7 +89,13 @@ class Log(DurableLog):
     def configure(self, config: LogConfig) -> None:
         super().configure(config)
         self._log_append_time = config.message_timestamp_type == "LogAppendTime"
-        self._special = self._log_append_time or config.compacted or config.validation == "records" or config.compression_type != "producer"
+        self._special = (
+            self._log_append_time
+            or config.compacted
+            or config.validation == "records"
+            or config.compression_type != "producer"
+            or config.schemas is not None
+        )
         self._after_ms = config.message_timestamp_after_max_ms
         self._before_ms = config.message_timestamp_before_max_ms
         self._max_batch_bytes = -1 if self.failed else config.max_message_bytes
@@ -100,7 +106,7 @@ class Log(DurableLog):
 
     # one function, because it is the hot path: what is not a plain batch leaves it at `one_batch`, `_repair`, `admit` and `_make_room`
     def append_as_leader(self, batch: memoryview, leader_epoch: int, now_ms: int) -> tuple[int, int, int, bool]:
-        """Stage one batch of a client: (base offset, next offset, log append time or -1, it was a duplicate). Raises KafkaError, also TakesLong.
+        """Stage a client's batch: (base offset, next offset, log append time or -1, it was a duplicate). Raises KafkaError, TakesLong, NeedsSchemas.
 
         The view must be writable and stay valid until `write_staged`. Everything is checked before anything is changed, in the batch too.
         """
@@ -128,7 +134,7 @@ class Log(DurableLog):
             or size > self._segment_bytes
             or (epoch < 0 or sequence < 0 if producer_id >= 0 else attributes & TRANSACTIONAL)
         ):
-            batch, size, timestamp, again = self._repair(batch, now_ms)
+            batch, size, timestamp, again, count = self._repair(batch, now_ms)
         if producer_id >= 0:
             producer = self.producers.producers.get(producer_id)
             mode = attributes & TRANSACTIONAL
@@ -256,10 +262,10 @@ class Log(DurableLog):
             raise KafkaError(Code.KAFKA_STORAGE_ERROR)
         raise KafkaError(Code.MESSAGE_TOO_LARGE)
 
-    def _repair(self, batch: memoryview, now_ms: int) -> tuple[memoryview, int, int, int | None]:
-        """As `repair`, with the size."""
+    def _repair(self, batch: memoryview, now_ms: int) -> tuple[memoryview, int, int, int | None, int]:
+        """As `repair`, with the size and the number of offsets: records may have been taken out."""
         batch, timestamp, again = repair(batch, now_ms, self.config, self.directory.rpartition("/")[2], self._prepared)
-        return batch, len(batch), timestamp, again
+        return batch, len(batch), timestamp, again, _unpack(batch)[6] + 1
 
     def _note_epoch(self, leader_epoch: int, offset: int) -> None:
         assert leader_epoch >= self._epoch, "a leader of the past writes"

@@ -3,11 +3,12 @@
 The log's own append checks all of this at once and comes here only when something is wrong, or must be repaired.
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 from typing import NamedTuple
 
 from raftka.limits import DECOMPRESSED_BYTES, MIB
-from raftka.log.config import FOREVER, LogConfig
+from raftka.log.compaction.batch import kept_beside, rebuilt
+from raftka.log.config import FOREVER, LogConfig, SchemaRules
 from raftka.log.rows import all_rows, body_of
 from raftka.wire.compression import LZ4, ZSTD, Packer, decompress, has_independent_blocks
 from raftka.wire.errors import Code, KafkaError, ProtocolError
@@ -50,10 +51,48 @@ class RefusedRecords(KafkaError):
 
 
 class Prepared(NamedTuple):
-    """A batch whose records were walked, and which lies under the topic's codec."""
+    """A batch for the log, with what is known of it; without `largest_ms` its records were not walked, and it may lie under another codec."""
 
     batch: memoryview
-    largest_ms: int  # the largest timestamp of its records
+    largest_ms: int | None  # the largest timestamp of its records
+    schemas: SchemaRules | None = None  # that its records were compared with
+    has_holes: bool = False  # records were taken out: it has fewer than offsets
+
+
+def opened_bytes(batch: memoryview) -> int:
+    """About how much memory the records take when they are opened: a compressed batch may be a thousand times as large."""
+    return max(len(batch), min(read_header(batch).count * OPENED_RECORD_BYTES, DECOMPRESSED_BYTES.value))
+
+
+class NeedsSchemas(KafkaError):
+    """The records are to be compared with schemas first: what comes of that is a Prepared with these rules."""
+
+    def __init__(self, batch: memoryview, now_ms: int, config: LogConfig, partition: str, rules: SchemaRules) -> None:
+        super().__init__(Code.UNKNOWN_SERVER_ERROR)
+        self.batch = batch
+        self.rules = rules
+        self._rest = now_ms, config, partition
+
+    def keep(self) -> None:
+        """They will be gone."""
+        self.batch = memoryview(bytearray(self.batch))
+
+    @property
+    def is_small(self) -> bool:
+        """Its records may be read within a turn."""
+        header = read_header(self.batch)
+        is_short = header.count <= AT_ONCE_RECORDS and len(self.batch) <= AT_ONCE_BYTES
+        return is_short and (not header.compression or _opens_within(self.batch, AT_ONCE_OPENED_BYTES))
+
+    def without(self, indexes: Container[int]) -> Prepared:
+        """The batch without some of its records: the others keep their offsets, and the producer its sequence. Raises RefusedRecords.
+
+        May be called off the loop. All records are walked first, and lie under the topic's codec then.
+        """
+        batch, _, *_ = walked(self.batch, *self._rest)
+        header = BATCH_HEADER.unpack_from(batch)
+        made = rebuilt(header, kept_beside(bytes(batch), header, indexes), None)
+        return Prepared(memoryview(made), BATCH_HEADER.unpack_from(made)[8], self.rules, has_holes=True)
 
 
 class TakesLong(KafkaError):
@@ -66,12 +105,11 @@ class TakesLong(KafkaError):
         super().__init__(Code.UNKNOWN_SERVER_ERROR)
         self.batch = batch
         self._rest = now_ms, config, partition
+        self._schemas = config.schemas
 
     @property
     def opened_bytes(self) -> int:
-        """About how much memory the records take when they are opened: a compressed batch may be a thousand times as large."""
-        count = read_header(self.batch).count
-        return max(len(self.batch), min(count * OPENED_RECORD_BYTES, DECOMPRESSED_BYTES.value))
+        return opened_bytes(self.batch)
 
     def keep(self) -> None:
         """They will be gone."""
@@ -79,7 +117,8 @@ class TakesLong(KafkaError):
 
     def prepared(self) -> Prepared:
         """For the log to append as it is. Raises RefusedRecords."""
-        return walked(self.batch, *self._rest)
+        batch, largest_ms, *_ = walked(self.batch, *self._rest)
+        return Prepared(batch, largest_ms, self._schemas)
 
 
 def one_batch(records: memoryview) -> memoryview:
@@ -122,22 +161,25 @@ def _size_at(records: memoryview, position: int) -> int | None:
 def repair(batch: memoryview, now_ms: int, config: LogConfig, partition: str, prepared: Prepared | None = None) -> tuple[memoryview, int, int | None]:
     """The batch as the topic stores it, its largest timestamp, and the attributes to `restamp` it with when it is appended, None: leave them.
 
-    Raises RefusedRecords and TakesLong. `partition`: as texts name it; `prepared`: this batch, by a TakesLong. Repaired as in Kafka: the timestamp
-    type, the largest timestamp, the codec. Records are walked only where something needs it.
+    Raises RefusedRecords, NeedsSchemas and TakesLong. `partition`: as texts name it; `prepared`: this batch, by a TakesLong or behind a NeedsSchemas.
+    Repaired as in Kafka: the timestamp type, the largest timestamp, the codec. Records are walked only where something needs it.
     """
-    _check_header(batch)
+    has_holes = prepared is not None and prepared.has_holes
+    _check_header(batch, has_holes=has_holes)
+    if config.schemas is not None and (prepared is None or prepared.schemas != config.schemas):
+        raise NeedsSchemas(batch, now_ms, config, partition, config.schemas)
     _, _, _, _, _, attributes, _, base_timestamp, timestamp, producer_id, epoch, _, count = BATCH_HEADER.unpack_from(batch)
     stamped = config.message_timestamp_type == "LogAppendTime"
     late = timestamp - now_ms > config.message_timestamp_after_max_ms or now_ms - base_timestamp > config.message_timestamp_before_max_ms
     codec = attributes & COMPRESSION_MASK
     largest = timestamp
-    other_codec = codec != CODEC_OF_TOPIC.get(config.compression_type, codec)
-    if prepared is not None and not other_codec:
+    other_codec = codec != CODEC_OF_TOPIC.get(config.compression_type, codec) and not has_holes
+    if prepared is not None and prepared.largest_ms is not None and not other_codec:
         largest = prepared.largest_ms
     elif other_codec or attributes & LOG_APPEND_TIME or (late and not stamped) or config.compacted or config.validation == "records":
         if count > AT_ONCE_RECORDS or len(batch) > AT_ONCE_BYTES or (codec and (other_codec or not _opens_within(batch, AT_ONCE_OPENED_BYTES))):
             raise TakesLong(batch, now_ms, config, partition)
-        batch, largest = walked(batch, now_ms, config, partition)
+        batch, largest, *_ = walked(batch, now_ms, config, partition)
         _, _, _, _, _, attributes, _, _, timestamp, *_ = BATCH_HEADER.unpack_from(batch)
     again = attributes | LOG_APPEND_TIME if stamped else attributes & ~LOG_APPEND_TIME
     if stamped:
@@ -149,12 +191,12 @@ def repair(batch: memoryview, now_ms: int, config: LogConfig, partition: str, pr
     return batch, largest, again if (again, largest) != (attributes, timestamp) else None
 
 
-def _check_header(batch: memoryview) -> None:
+def _check_header(batch: memoryview, *, has_holes: bool = False) -> None:
     """What must be so in every batch of a client, behind the CRC."""
     base, _, _, _, _, attributes, delta, _, _, producer_id, _, sequence, count = BATCH_HEADER.unpack_from(batch)
     if attributes & COMPRESSION_MASK >= CODECS:
         raise RefusedRecords(Code.UNKNOWN_SERVER_ERROR)
-    if base != 0 or count < 1 or delta != count - 1 or attributes & CONTROL:
+    if base != 0 or attributes & CONTROL or ((count < 0 or delta < count) if has_holes else (count < 1 or delta != count - 1)):
         raise RefusedRecords(Code.INVALID_RECORD)
     if not attributes & COMPRESSION_MASK and count * SMALLEST_RECORD_BYTES > len(batch) - BATCH_HEADER_BYTES:
         raise RefusedRecords(Code.INVALID_RECORD)
@@ -185,12 +227,17 @@ def check_records(batch: memoryview, now_ms: int, config: LogConfig, partition: 
     if late:
         raise RefusedRecords(Code.INVALID_TIMESTAMP, "One or more records have been rejected due to invalid timestamp", tuple(errors))
     if errors:
-        shown = ", ".join(f"RecordError(batchIndex={index}, message='{text}')" for index, text in errors[:3])
-        start = f"One or more records have been rejected due to {len(errors)} record errors in total"
-        raise RefusedRecords(Code.INVALID_RECORD, f"{start}, and only showing the first three errors at most: [{shown}]", tuple(errors))
+        raise wrong_records(errors)
     if rule.compressed and not in_order and (is_quick or config.validation == "records"):
         raise RefusedRecords(Code.UNKNOWN_SERVER_ERROR)  # Kafka's own answer, and its own difference
     return largest
+
+
+def wrong_records(errors: Sequence[tuple[int, str]], total: int | None = None) -> RefusedRecords:
+    """The refusal of a batch for its records, in Kafka's words; `errors`: (index in the batch, text), of `total` or all."""
+    shown = ", ".join(f"RecordError(batchIndex={index}, message='{text}')" for index, text in errors[:3])
+    start = f"One or more records have been rejected due to {len(errors) if total is None else total} record errors in total"
+    return RefusedRecords(Code.INVALID_RECORD, f"{start}, and only showing the first three errors at most: [{shown}]", tuple(errors))
 
 
 class _Rule:

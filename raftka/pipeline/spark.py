@@ -13,21 +13,33 @@ from raftka.pipeline.java import cache_folder, java_home
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+TIME_ZONE = "spark.sql.session.timeZone"
 DEFAULTS = {
-    "spark.sql.session.timeZone": "UTC",  # timestamps of records are moments; printed they should look the same everywhere
+    TIME_ZONE: "UTC",  # timestamps of records are moments; printed they should look the same everywhere
     "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|keystore[.]key",  # Spark's own, and what logins and TLS have
 }
 
 
 def session(
-    app_name: str = "raftka", config: Mapping[str, str] | None = None, *, master: str | None = None, log: Path | None = None, held: int | None = None
+    app_name: str = "raftka",
+    config: Mapping[str, str] | None = None,
+    *,
+    master: str | None = None,
+    remote: str | None = None,
+    log: Path | None = None,
+    held: int | None = None,
 ) -> "SparkSession":
     """The running session, or a new one; `config` are Spark's settings. JAVA_HOME is set in this process, and PYSPARK_PYTHON where it is not. `log`:
-    where all goes that Java and its workers print; `held`: a descriptor that Java is to have open as long as it lives. Raises PipelineError."""
+    where all goes that Java and its workers print; `held`: a descriptor that Java is to have open as long as it lives. `remote`: a Spark Connect
+    server, such as sc://host:15002, which runs all in place of this process; nothing of Java is needed here then. Raises PipelineError."""
     try:
         from pyspark.sql import SparkSession
     except ModuleNotFoundError:
         raise PipelineError("PySpark is not installed. Next step: pip install 'raftka[pipeline]'") from None
+    if remote is not None:
+        if master is not None or log is not None or held is not None:
+            raise PipelineError("a session with `remote` has no master and no Java of its own: the Spark Connect server has them")
+        return _configured(SparkSession.builder.appName(app_name).remote(remote), {TIME_ZONE: DEFAULTS[TIME_ZONE], **(config or {})})
     if SparkSession.getActiveSession() is None:
         os.environ["JAVA_HOME"] = str(java_home())
         # Spark looks for raftka in the driver with this Python, and runs the same path in executors; else it takes the first python3 of PATH.
@@ -39,7 +51,11 @@ def session(
     builder = SparkSession.builder.appName(app_name)
     if master is not None:
         builder = builder.master(master)
-    for name, value in {**DEFAULTS, **(config or {})}.items():
+    return _configured(builder, {**DEFAULTS, **(config or {})})
+
+
+def _configured(builder: "SparkSession.Builder", config: Mapping[str, str]) -> "SparkSession":
+    for name, value in config.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 

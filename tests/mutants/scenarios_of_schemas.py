@@ -10,6 +10,13 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from raftka.registry.formats import avro, json_schema, protobuf
 from raftka.registry.formats.schema import InvalidSchema, Reference
+from raftka.security import acls
+from raftka.wire.errors import Code
+from raftka.wire.messages.produce import PRODUCE
+from tests.broker.requests import batch, produce, produced
+from tests.broker.rights import WITH_ACLS, admin_of, create_acls, pat, topic_acl
+from tests.broker.test_dead_letters import BAD, GOOD, TO_DEAD
+from tests.broker.test_schema_validation import Scene
 from tests.mutants.directed import finds
 
 
@@ -76,3 +83,57 @@ def references_leave_their_folder() -> None:
         except InvalidSchema:
             pass
         assert not target.exists(), "a reference is written elsewhere"
+
+
+@finds
+def silent_registry_takes_everything() -> None:
+    scene = Scene()
+    with scene.stage:
+        scene.create()
+        scene.registry.answer = b"HTTP/1.1 500 Internal\r\nContent-Length: 2\r\n\r\n{}"
+        assert scene.send(GOOD).error_code, "a record is taken unseen"
+
+
+@finds
+def log_asks_for_no_schemas() -> None:
+    scene = Scene()
+    with scene.stage:
+        scene.create()
+        scene.registry.register(7, "t-value")
+        assert scene.send(BAD).error_code == Code.INVALID_RECORD, "a record without a schema is taken"
+
+
+def with_letters(**configs: str) -> Scene:
+    scene = Scene()
+    scene.create(**TO_DEAD)
+    scene.stage.create("dead", configs=configs)
+    scene.registry.register(7, "t-value")
+    return scene
+
+
+@finds
+def letters_are_not_waited_for() -> None:
+    scene = with_letters(max_message_bytes="10")
+    with scene.stage:
+        assert scene.send(GOOD, BAD).error_code, "a record is neither stored nor refused, and no letter"
+
+
+@finds
+def letters_leave_a_gap_in_sequences() -> None:
+    scene = with_letters()
+    with scene.stage:
+        scene.send(GOOD, BAD, producer_id=1, producer_epoch=0, base_sequence=0)
+        assert scene.send(GOOD, producer_id=1, producer_epoch=0, base_sequence=2).error_code == 0, "the producer's next batch is refused"
+
+
+@finds
+def letters_lend_the_right_to_write() -> None:
+    scene = Scene(**WITH_ACLS)
+    stage = scene.stage
+    with stage:
+        stage.wire = lambda node_id=1: admin_of(stage, node_id)  # type: ignore[method-assign]
+        scene.registry.register(7, "t-value")
+        scene.create(**TO_DEAD)
+        stage.create("dead")
+        create_acls(stage, topic_acl(acls.WRITE))
+        assert produced(pat(stage).ask(PRODUCE, produce("t", batch(BAD)))).error_code, "a client has written to a topic of others"

@@ -1,7 +1,13 @@
-"""Planted in types of schemas: what is compatible, and what the text of a stranger may do."""
+"""Planted in types of schemas: what is compatible, and what the text of a stranger may do; and in brokers that compare records with schemas."""
 
+from dataclasses import replace
 from typing import Any
 
+from raftka.broker.schemas.checks import SchemaChecks
+from raftka.broker.schemas.dead_letters import DeadLetters
+from raftka.broker.schemas.registry import RegistryAway
+from raftka.log import log
+from raftka.log.config import LogConfig
 from raftka.registry.formats import pairs
 from raftka.registry.formats.avro_parts import rules as avro_rules
 from raftka.registry.formats.avro_parts.types import Field, Type
@@ -10,6 +16,7 @@ from raftka.registry.formats.json_schema_parts import typed
 from raftka.registry.formats.json_schema_parts.nodes import Choice, Part, Typed
 from raftka.registry.formats.pairs import Expanded
 from raftka.registry.formats.protobuf_parts import printer, protoc, types
+from raftka.wire.records import read_header
 from tests.mutants.registry import mutant
 
 
@@ -78,3 +85,54 @@ def names_are_written_as_they_come(_: Any) -> Any:
 def references_leave_their_folder(_: Any) -> Any:
     """The text of a reference is written to whatever path its name says."""
     return lambda name: None
+
+
+@mutant(SchemaChecks, "_errors")
+def silent_registry_takes_everything(errors: Any) -> Any:
+    """While the registry does not answer, records are stored that were compared with no schema."""
+
+    def bug(self: SchemaChecks, check: Any) -> Any:
+        try:
+            return (yield from errors(self, check))
+        except RegistryAway:
+            return {}
+
+    return bug
+
+
+@mutant(log, "repair")
+def log_asks_for_no_schemas(repair: Any) -> Any:
+    """The log takes a client's batch that nobody has compared with the topic's schemas."""
+
+    def bug(batch: Any, now_ms: int, config: LogConfig, *others: Any) -> Any:
+        return repair(batch, now_ms, replace(config, schemas=None), *others)
+
+    return bug
+
+
+@mutant(DeadLetters, "send")
+def letters_are_not_waited_for(send: Any) -> Any:
+    """A batch goes on without the records that became dead letters, whether these could be written or not."""
+
+    def bug(self: DeadLetters, topic: str, batches: Any, done: Any) -> None:
+        send(self, topic, batches, lambda error: None)
+        self._context.later(lambda: done(None))
+
+    return bug
+
+
+@mutant(log.Log, "_repair")
+def letters_leave_a_gap_in_sequences(repair: Any) -> Any:
+    """A batch counts with the records that stayed in it, so that its producer's next one seems to be out of order."""
+
+    def bug(self: log.Log, batch: Any, now_ms: int) -> Any:
+        batch, *others, _ = repair(self, batch, now_ms)
+        return (batch, *others, read_header(batch).count)
+
+    return bug
+
+
+@mutant(DeadLetters, "unfit")
+def letters_lend_the_right_to_write(unfit: Any) -> Any:
+    """A client writes to a topic that it may not write to, by a dead letter of the broker."""
+    return lambda self, topic, batch, may_write: unfit(self, topic, batch, lambda _: True)

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -34,14 +35,16 @@ class Standalone:
         self._home = Path(pyspark.__file__).parent
         self._stack = ExitStack()
         self.master = ""
+        self.workers = ("one", "two")
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> "Standalone":
         try:
             log = self._start("master", "master.Master", "--port", "0")
             self.master = self._said(log, r"Starting Spark master at (spark://\S+)")
-            for name in ("one", "two"):
-                self._start(name, "worker.Worker", "--cores", "1", "--memory", "600m", "--work-dir", str(self.folder / name), self.master)
-            for name in ("one", "two"):
+            for name in self.workers:
+                self._start_worker(name)
+            for name in self.workers:
                 self._said(self.folder / f"{name}.log", "(Successfully registered)")
         except BaseException:
             self._stack.close()
@@ -51,12 +54,39 @@ class Standalone:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
+    def pid(self, name: str) -> int:
+        """The Java of the master or a worker."""
+        return self._processes[name].pid
+
+    def kill_worker(self, name: str) -> None:
+        """By SIGKILL; its executors end when they find it gone. Another one with its name takes its place."""
+        self._processes[name].kill()
+        self._processes[name].wait()
+        self._start_worker(name)
+
+    def _start_worker(self, name: str) -> None:
+        self._start(name, "worker.Worker", "--cores", "1", "--memory", "600m", "--work-dir", str(self.folder / name), self.master)
+
+    def connect_server(self, settings: Mapping[str, str]) -> str:
+        """Start a Spark Connect server, whose driver uses these workers; the URL for clients. It ends with all others."""
+        given = {**settings, "spark.master": self.master, "spark.connect.grpc.binding.port": "0", "spark.connect.grpc.binding.address": "127.0.0.1"}
+        pairs = [part for name, value in given.items() for part in ("--conf", f"{name}={value}")]
+        server = "org.apache.spark.sql.connect.service.SparkConnectServer"
+        log = self._run("connect", "SparkSubmit", "--class", server, *pairs, memory="600m")
+        port = self._said(log, r"Spark Connect server started at:? \S*:(\d+)")
+        return f"sc://127.0.0.1:{port}"
+
     def _start(self, name: str, kind: str, *arguments: str) -> Path:
-        environment = {"SPARK_HOME": str(self._home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m", "JAVA_HOME": str(java_home())}
-        command = [str(self._home / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", "--host", "127.0.0.1", "--webui-port", "0", *arguments]
+        return self._run(name, kind, "--host", "127.0.0.1", "--webui-port", "0", *arguments)
+
+    def _run(self, name: str, kind: str, *arguments: str, memory: str = "256m") -> Path:
+        environment = {"SPARK_HOME": str(self._home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": memory, "JAVA_HOME": str(java_home())}
+        environment["PYSPARK_PYTHON"] = sys.executable
+        command = [str(self._home / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", *arguments]
         log = self.folder / f"{name}.log"
         with log.open("wb") as out:
             process = subprocess.Popen(command, env={**plain_environment(), **environment}, stdout=out, stderr=out)
+        self._processes[name] = process
         self._stack.callback(process.wait)
         self._stack.callback(process.terminate)
         return log

@@ -168,7 +168,6 @@ def test_a_file_that_the_driver_does_not_see_stops_the_batch(query: Query) -> No
     (query.folder / gone[0].files[0].path).unlink()
     path = query.folder / short[0].files[0].path
     path.write_bytes(path.read_bytes()[:-1])
-
     with pytest.raises(PipelineError, match=r"to the lake .*lake, and the driver sees no such file there. Nothing was added. Next step: a path that"):
         query.commit(gone)
     with pytest.raises(PipelineError, match=r"and the driver sees one of \d+ bytes there"):
@@ -176,6 +175,8 @@ def test_a_file_that_the_driver_does_not_see_stops_the_batch(query: Query) -> No
     assert query.ids() == [0]
     query.both(1, named(3))
     assert query.ids() == [0, 3]
+    with pytest.raises(PipelineError, match=r"there is no folder .*other on .*, where a task is to write to it, and the driver has made"):
+        write_files(Lake(str(query.folder / "other")), SCHEMA, (), [], "x")
 
 
 def test_small_files_are_compacted_every_so_many_batches(query: Query) -> None:

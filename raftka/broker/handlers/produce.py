@@ -13,14 +13,16 @@ from raftka.broker.fastpath.produce import ZSTD, remember
 from raftka.broker.handlers.finding import find
 from raftka.broker.handlers.metadata import INTERNAL_TOPICS
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.access.authorizer import THE_CLUSTER, TRANSACTIONAL_ID
+from raftka.broker.network.access.authorizer import THE_CLUSTER, TOPIC, TRANSACTIONAL_ID
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Delayed, Request
 from raftka.broker.replica.partition import Partition
+from raftka.broker.schemas.checks import Check
+from raftka.broker.schemas.dead_letters import Origin
 from raftka.log.checkpoints import uuid_text
 from raftka.log.producers.markers import VERSION_1, VERSION_2
-from raftka.log.validation import MAGIC_POSITION, Prepared, RefusedRecords, TakesLong, one_batch
+from raftka.log.validation import MAGIC_POSITION, NeedsSchemas, Prepared, RefusedRecords, TakesLong, one_batch
 from raftka.wire.errors import Code, KafkaError, ProtocolError, without_frames
 from raftka.wire.messages.produce import PRODUCE, PartitionProduceData, PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceData
 from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER_BYTES, COMPRESSION_MASK, MAGIC, TRANSACTIONAL, read_header
@@ -202,6 +204,11 @@ class _Produce:
             except TakesLong as much:
                 self._run_beside(partition, much)
                 return self.pending
+            except NeedsSchemas as needed:
+                outcome = self._compare(topic, partition, needed)
+                if outcome is None:
+                    return self.pending
+                continue
             outcome = partition.records = None
             self.left.popleft()
             yield
@@ -226,6 +233,29 @@ class _Produce:
             much.keep()
         partition.records = much.batch
         self.services.background.run(much.opened_bytes, partial(_outcome, much), self._append_rest, self._is_waited_for)
+
+    def _compare(self, topic: TopicProduceData, partition: PartitionProduceData, needed: NeedsSchemas) -> Outcome | None:
+        """Compare the records with the topic's schemas; what comes of it, or None when that comes later."""
+        at_once: list[Outcome] = []
+        is_held = False
+
+        def hold() -> None:
+            nonlocal is_held
+            request = self.request
+            is_safe = self.kept or request.owns_frame or self.services.pool.lends(request.frame)
+            self._hold()
+            is_held = True
+            if not is_safe:
+                needed.keep()
+            partition.records = needed.batch
+
+        def done(outcome: Outcome) -> None:
+            (self._append_rest if is_held else at_once.append)(outcome)
+
+        origin = Origin(topic.name or self.services.replicas.find_by_id(topic.topic_id, partition.index).topic, partition.index)
+        may_write = lambda name: self.request.may("WRITE", (TOPIC, name))  # noqa: E731
+        self.services.schemas.begin(Check(needed, origin, may_write, self._is_waited_for, hold), done)
+        return at_once[0] if at_once else None
 
     def _is_waited_for(self) -> bool:
         """Who asks for no acknowledgement does not wait, and may have gone; else nobody was told, nor will be, that the records are there."""
@@ -256,7 +286,7 @@ class _Produce:
             except TakesLong as much:
                 self.services.background.check_room(much.opened_bytes)
                 raise
-        except TakesLong:
+        except (TakesLong, NeedsSchemas):
             raise
         except KafkaError as error:
             self.failed = True
@@ -286,11 +316,13 @@ class _Produce:
                 raise outcome
             batch = records if outcome is None else outcome
             base, following, time_ms, _ = partition.append(batch, request.body.acks, self.now_ms, request.connection, later=True)
+        except (TakesLong, NeedsSchemas):
+            raise
         except KafkaError:
             one_batch(records)  # what is no batch is told before anything else
             raise
         alone = len(self.topics) == 1 and len(topic.partition_data) == 1
-        if alone and request.meter is None and partition.topic not in INTERNAL_TOPICS:
+        if alone and request.meter is None and partition.topic not in INTERNAL_TOPICS and partition.log.config.schemas is None:
             remember(request, partition, self.services.context)
         row = response.responses.partition_responses(
             index=asked.index, error_code=0, base_offset=base, log_append_time_ms=time_ms, log_start_offset=partition.log.start_offset

@@ -21,6 +21,7 @@ from raftka.broker.network.dispatch import Dispatcher
 from raftka.broker.network.frame_pool import FramePool
 from raftka.broker.replica.fetch_session_cache import FetchSessionCache
 from raftka.broker.replica.manager import ReplicaManager
+from raftka.broker.schemas.checks import SchemaChecks
 from raftka.log.manager import LogManager
 from raftka.metadata.extension import Extension
 from raftka.wire.schema import Element
@@ -49,6 +50,7 @@ class Services:
     transactions: TransactionCoordinatorService
     marker_writer: MarkerWriter
     verifier: TransactionVerifier
+    schemas: SchemaChecks
     extensions: dict[str, Extension]  # packages on this node, by name
 
     def controller_for_clients(self) -> int:

@@ -13,7 +13,7 @@ from raftka.log.config import FOREVER, LogConfig
 from raftka.log.directory import LogDirectory
 from raftka.log.log import Log
 from raftka.log.producers.markers import Marker
-from raftka.log.validation import Prepared, TakesLong
+from raftka.log.validation import NeedsSchemas, Prepared, TakesLong
 from raftka.metadata.image import PartitionImage, TopicImage
 from raftka.replication.partition import AdvanceHighWatermark, AlterIsr, FollowerState, LeaderState
 from raftka.runtime.interfaces import File
@@ -186,22 +186,29 @@ class Partition:
     def append(self, batch: memoryview | Prepared, acks: int, now_ms: int, connection: object, *, later: bool = False) -> tuple[int, int, int, bool]:
         """As leader: (base offset, next offset, log append time, duplicate). Raises KafkaError with the answer's code.
 
-        With `later` it raises TakesLong rather than keep the loop from its work; what comes of that is a Prepared.
+        With `later` it raises TakesLong rather than keep the loop from its work, and NeedsSchemas for a client's records; what comes of these is a
+        Prepared. The broker's own records are compared with no schema.
         """
         leader = self.leader or self.leading()
         if acks == -1 and leader.under_min_isr:
             raise KafkaError(Code.NOT_ENOUGH_REPLICAS)
         log = self.log
         try:
-            try:
-                if isinstance(batch, Prepared):
-                    result = log.append_prepared(batch, leader.leader_epoch, now_ms)
-                else:
-                    result = log.append_as_leader(batch, leader.leader_epoch, now_ms)
-            except TakesLong as much:
-                if later:
-                    raise
-                result = log.append_prepared(much.prepared(), leader.leader_epoch, now_ms)
+            while True:
+                try:
+                    if isinstance(batch, Prepared):
+                        result = log.append_prepared(batch, leader.leader_epoch, now_ms)
+                    else:
+                        result = log.append_as_leader(batch, leader.leader_epoch, now_ms)
+                    break
+                except TakesLong as much:
+                    if later:
+                        raise
+                    batch = much.prepared()
+                except NeedsSchemas as needed:
+                    if later:
+                        raise
+                    batch = Prepared(needed.batch, None, needed.rules)
         except KafkaError:
             if self.log.failed is not None:  # it had to begin a segment
                 self.manager.log_failed(self, self.log.failed)

@@ -116,6 +116,10 @@ raftka_turntimems histogram Milliseconds of a turn of the loop: so long other co
 raftka_long_turns_total counter Pieces of a turn of more than 100 ms; the log names each of them.
 raftka_authentications_total counter Logins by SASL that succeeded.
 raftka_failed_authentications_total counter Those that failed.
+raftka_schema_lookups_total counter Questions to a schema registry, for topics with schema validation.
+raftka_schema_lookup_failures_total counter Those without an answer of any registry: the records were refused for now.
+raftka_schema_rejected_records_total counter Records of clients that their topic's schemas refuse.
+raftka_schema_dead_letters_total counter Those that became records of a dead letter topic in place of a refusal.
 raftka_tls_handshakes_total counter TLS handshakes with clients that succeeded.
 raftka_failed_tls_handshakes_total counter Those that failed, and connections that broke off because a record was wrong.
 raftka_throttled_by_producer_byte_rate_total counter Requests whose client has to wait because of its producer_byte_rate.

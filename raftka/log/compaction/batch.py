@@ -69,6 +69,12 @@ def kept_at(data: bytes, at: int, header: Header, places: Sequence[int], expired
     return _kept(body, [row for row in rows if not row[5]] if expired else rows)
 
 
+def kept_beside(data: bytes, header: Header, gone: Container[int]) -> Kept:
+    """The records of a batch but for those at these places in it. Raises ProtocolError."""
+    body, start, stop = body_of(data, 0, header)
+    return _kept(body, [row for place, row in enumerate(all_rows(body, start, stop, header)) if place not in gone])
+
+
 def _kept(body: bytes, rows: list[Row]) -> Kept:
     runs: list[tuple[int, int]] = []
     begin = behind = -1

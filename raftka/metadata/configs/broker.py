@@ -5,6 +5,7 @@ Defaults that differ from Kafka's, and why, are in DIFFERENCES. Knows no node.
 
 from ipaddress import ip_address
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from raftka.metadata.configs.names import DYNAMIC_ONLY, KAFKA, OURS, UNLISTED
 from raftka.metadata.configs.oauth import HANDLERS
@@ -49,6 +50,23 @@ def _of_addresses(value: str) -> str | None:
             return f"{each} is not address:count, and names of hosts are not looked up"
         if not (count.isascii() and count.isdigit()):
             return f"{each} is not address:count"
+    return None
+
+
+def _user_fault(value: str) -> str | None:
+    name, separator, _ = value.partition(":")
+    return None if separator and name and value.isprintable() else "must be NAME:PASSWORD"
+
+
+def _urls_fault(value: tuple[str, ...]) -> str | None:
+    for url in value:
+        try:
+            parts = urlsplit(url)
+            is_right = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            is_right = False
+        if not is_right or parts.query or parts.fragment or "@" in parts.netloc or not url.isprintable():
+            return "must be URLs such as http://localhost:8081, without names and passwords (confluent.basic.auth.user.info)"
     return None
 
 
@@ -168,6 +186,14 @@ USED: dict[str, tuple[Check | None, str]] = {
     ),
     "quota.window.num": (at_least(1), "Samples that the rates of clients with quotas are measured over."),
     "quota.window.size.seconds": (at_least(1), "Length of one of these samples."),
+    "confluent.basic.auth.user.info": (_user_fault, "NAME:PASSWORD with which this node asks the schema registry."),
+    "confluent.schema.registry.url": (
+        _urls_fault,
+        "The schema registry that topics with schema validation ask; several URLs: instances of one. Unset: the node's own (registry.port).",
+    ),
+    "confluent.ssl.truststore.location": (None, "Certificates that are trusted where that URL is https; unset: the operating system's."),
+    "confluent.ssl.truststore.password": (None, "Password of this store."),
+    "confluent.ssl.truststore.type": (one_of(*STORE_TYPES), "Format of this store."),
     "raftka.group.consumer.busy.interval.ms": (
         at_least(0),
         "Time between heartbeats of a consumer group in which something has just happened; it grows until it is as ever. 0: always as ever.",

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
 from raftka.metadata.configs.broker import BROKER_SETTINGS, LISTED_SETTINGS
 from raftka.metadata.configs.dynamic import dynamic_setting
 from raftka.metadata.configs.groups import CLIENT_METRICS_SETTINGS, GROUP_SETTINGS
 from raftka.metadata.configs.settings import OF_TOPIC, NodeSettings, topic_default
-from raftka.metadata.configs.topic import INTERNAL_SEGMENT_BYTES, TOPIC_SETTINGS
+from raftka.metadata.configs.topic import TOPIC_SETTINGS
 from raftka.metadata.configs.values import Setting, Type
 from raftka.metadata.image import BROKER, CLIENT_METRICS, GROUP, TOPIC, MetadataImage
 
@@ -74,8 +75,9 @@ class TopicRows:
             self._known, self._layers = now, _layers(settings, image)
             self._common = {name: _topic_row(setting, {}, self._layers) for name, setting in TOPIC_SETTINGS.items()}
         own = {name: _topic_row(OF_TOPIC[name], overrides, self._layers) for name in overrides if name in OF_TOPIC}
-        hidden = [own[INTERNAL_SEGMENT_BYTES.name]] if INTERNAL_SEGMENT_BYTES.name in own else []
-        return [*hidden, *(own.get(name, row) for name, row in self._common.items())]
+        hidden = [row for name, row in own.items() if name not in TOPIC_SETTINGS]
+        rows = [*hidden, *(own.get(name, row) for name, row in self._common.items())]
+        return sorted(rows, key=attrgetter("name")) if hidden else rows
 
 
 class BrokerRows:

@@ -355,6 +355,11 @@ replica.alter.log.dirs.io.max.bytes.per.second long 9223372036854775807 dynamic
 """
 
 OURS = """
+confluent.basic.auth.user.info password -
+confluent.schema.registry.url list -
+confluent.ssl.truststore.location string -
+confluent.ssl.truststore.password password -
+confluent.ssl.truststore.type string JKS
 metrics.auth.basic.users password -
 metrics.auth.basic.users.location string -
 metrics.auth.bearer.token password -

@@ -11,12 +11,12 @@ from difflib import get_close_matches
 from itertools import chain
 from typing import Any, NamedTuple, Self
 
-from raftka.log.config import LogConfig
+from raftka.log.config import LogConfig, SchemaRule, SchemaRules
 from raftka.metadata.configs.broker import BROKER_SETTINGS, DIFFERENCES, Difference
 from raftka.metadata.configs.dynamic import OF_ALL_LISTENERS, OF_LISTENER, OF_ONE_LISTENER, check_addresses
 from raftka.metadata.configs.logins import check_controllers, check_logins, own_login
 from raftka.metadata.configs.ports import check_ports
-from raftka.metadata.configs.topic import INTERNAL_SEGMENT_BYTES, TOPIC_SETTINGS, UNIT_MS
+from raftka.metadata.configs.topic import DEAD_LETTER_TOPIC, INTERNAL_SEGMENT_BYTES, SCHEMA_SETTINGS, STRATEGY_PACKAGE, TOPIC_SETTINGS, UNIT_MS
 from raftka.metadata.configs.values import Setting, SettingError, Values
 from raftka.metadata.image import BROKER, EMPTY, TOPIC, Endpoint, MetadataImage
 from raftka.security.client_security import PLAINTEXT, PROTOCOLS, ClientSecurity
@@ -27,7 +27,7 @@ LISTENERS_OWN = "listener.name."
 METADATA_DIRECTORY = "__raftka_metadata"
 DYNAMIC = tuple(setting for setting in BROKER_SETTINGS.values() if setting.dynamic)
 INHERITED = frozenset(chain.from_iterable(setting.synonyms for setting in TOPIC_SETTINGS.values()))  # a broker's, for topics
-OF_TOPIC = {**TOPIC_SETTINGS, INTERNAL_SEGMENT_BYTES.name: INTERNAL_SEGMENT_BYTES}
+OF_TOPIC = {**TOPIC_SETTINGS, **SCHEMA_SETTINGS, INTERNAL_SEGMENT_BYTES.name: INTERNAL_SEGMENT_BYTES}
 
 
 class Voter(NamedTuple):
@@ -354,7 +354,22 @@ class TopicConfigs:
             validation=self.settings["raftka.validation"],
             flush=self.settings["raftka.log.flush"],
             producer_id_expiration_ms=self._settings["producer.id.expiration.ms"],
+            schemas=schema_rules(values),
         )
+
+
+def schema_rules(values: Values) -> SchemaRules | None:
+    """None: what clients produce is compared with no schema."""
+    key, value = (_schema_rule(values, part) for part in ("key", "value"))
+    return SchemaRules(key, value, values.get(DEAD_LETTER_TOPIC, "")) if key or value else None
+
+
+def _schema_rule(values: Values, part: str) -> SchemaRule | None:
+    given = {name: values.get(name, setting.parse(setting.default)) for name, setting in SCHEMA_SETTINGS.items() if f".{part}." in name}
+    if not given[f"confluent.{part}.schema.validation"]:
+        return None
+    strategy = given[f"confluent.{part}.subject.name.strategy"].removeprefix(STRATEGY_PACKAGE)
+    return SchemaRule(strategy, given[f"raftka.{part}.schema.validation.payload"])
 
 
 def topic_default(setting: Setting, layers: Sequence[Mapping[str, str]]) -> str | None:

@@ -2,12 +2,15 @@
 
 import re
 
+from raftka.log.config import STRATEGIES
 from raftka.metadata.configs.values import Check, Setting, Type, at_least, between, either, one_of, some_of
 
 INT, LONG, DOUBLE, BOOLEAN, STRING, LIST = Type.INT, Type.LONG, Type.DOUBLE, Type.BOOLEAN, Type.STRING, Type.LIST
 MIB = 1024 * 1024
 DAY_MS = 86_400_000
 FOREVER = (1 << 63) - 1
+STRATEGY_PACKAGE = "io.confluent.kafka.serializers.subject."  # Confluent's classes; their last names alone will do
+DEAD_LETTER_TOPIC = "raftka.schema.validation.dead.letter.topic"
 
 
 # Taken and shown, but nothing here acts on them yet; a test compares this with the source.
@@ -129,6 +132,36 @@ _TABLE = (
 )
 
 TOPIC_SETTINGS = {setting.name: setting for setting in _TABLE}
+
+
+def _strategy(value: str) -> str | None:
+    known = (*STRATEGIES, *(f"{STRATEGY_PACKAGE}{each}" for each in STRATEGIES))
+    return None if value in known else f"String must be one of: {', '.join(known)}"
+
+
+def _topic_or_none(value: str) -> str | None:
+    return None if not value or (re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", value) and value not in (".", "..")) else f"{value!r} is no name of a topic"
+
+
+def _schema_settings(part: str) -> tuple[Setting, ...]:
+    return (
+        _topic(f"confluent.{part}.schema.validation", BOOLEAN, False, None, "", f"The {part} must begin with the number of a schema of its subject."),
+        _topic(
+            f"confluent.{part}.subject.name.strategy", STRING, f"{STRATEGY_PACKAGE}{STRATEGIES[0]}", _strategy, "", f"Subject of a {part}'s schema."
+        ),
+        _topic(f"raftka.{part}.schema.validation.payload", BOOLEAN, False, None, "", f"The {part} must be a value of its schema, too."),
+    )
+
+
+# Not among Kafka's: DescribeConfigs lists those that a topic sets.
+SCHEMA_SETTINGS = {
+    setting.name: setting
+    for setting in (
+        *_schema_settings("key"),
+        *_schema_settings("value"),
+        _topic(DEAD_LETTER_TOPIC, STRING, "", _topic_or_none, "", "Topic that takes the records that their schemas refuse."),
+    )
+}
 
 # Not listed by DescribeConfigs: a segment size below 1 MiB, for tests (KIP-1030).
 INTERNAL_SEGMENT_BYTES = _topic("internal.segment.bytes", INT, 1024 * MIB, at_least(14), "", "segment.bytes without its lower bound.")

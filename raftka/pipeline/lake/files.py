@@ -8,6 +8,8 @@ import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from errno import ENOSPC
+from pathlib import Path
+from socket import gethostname
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
@@ -87,6 +89,11 @@ def remove(lake: Lake, paths: Collection[str]) -> None:
 
 def write_files(lake: Lake, schema: "pa.Schema", partition_by: Sequence[str], batches: "Iterable[pa.RecordBatch]", stem: str) -> tuple[DataFile, ...]:
     """`stem`: what their names begin with. Raises PipelineError."""
+    if is_folder(lake) and not Path(lake.url).is_dir():  # the driver has made the table
+        raise PipelineError(
+            f"there is no folder {lake.url} on {gethostname()}, where a task is to write to it, and the driver has made the lake there. Nothing was "
+            "added. Next step: a path that driver and all executors share, or an object store"
+        )
     with explained(lake):
         writing = _Writing(lake, schema, partition_by, stem)
         try:

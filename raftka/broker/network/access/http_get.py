@@ -1,10 +1,10 @@
 """One GET of a small document over HTTP/1.1, sans-IO: a `Connection` that the runtime's network drives. Follows no redirect, keeps no connection."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 from urllib.parse import SplitResult
 
-from raftka.limits import KEY_SET_BYTES, LimitExceeded
+from raftka.limits import KEY_SET_BYTES, Limit, LimitExceeded
 from raftka.runtime.interfaces import Buffer, Transport
 
 HEAD_BYTES = 16 * 1024
@@ -31,10 +31,21 @@ class Head(NamedTuple):
 class HttpGet:
     """`done` is called once, with the document or the failure."""
 
-    def __init__(self, url: SplitResult, done: Done) -> None:
+    def __init__(
+        self,
+        url: SplitResult,
+        done: Done,
+        *,
+        limit: Limit = KEY_SET_BYTES,
+        headers: Sequence[str] = ("Accept: application/json",),
+        statuses: Sequence[str] = ("200",),
+    ) -> None:
+        """`limit`: of the document's bytes; `statuses`: with any other one there is no document."""
         target = (url.path or "/") + (f"?{url.query}" if url.query else "")
-        lines = [f"GET {target} HTTP/1.1", f"Host: {url.netloc}", "Accept: application/json", "Accept-Encoding: identity", "Connection: close"]
+        lines = [f"GET {target} HTTP/1.1", f"Host: {url.netloc}", *headers, "Accept-Encoding: identity", "Connection: close"]
         self._output: list[Buffer] = ["\r\n".join([*lines, "", ""]).encode()]
+        self._limit, self._statuses = limit, statuses
+        self.status = ""  # of the answer, once its head has come
         self._done: Done | None = done
         self._data = bytearray()
         self._head: Head | None = None
@@ -62,11 +73,13 @@ class HttpGet:
         try:
             if self._head is None:
                 self._head = _head(self._data, max(0, before - len(END_OF_HEAD)))
+                self.status = _check_status(self._data, self._statuses) if self._head is not None else ""
             body = self._body(self._head, ended=not view) if self._head is not None else None
             if body is None and not view:
                 raise HttpFailed("the answer ends too early")
-            if len(self._data) > HEAD_BYTES + 2 * KEY_SET_BYTES.value or (body is not None and len(body) > KEY_SET_BYTES.value):
-                raise LimitExceeded(KEY_SET_BYTES, len(self._data))
+            most = self._limit.value
+            if len(self._data) > HEAD_BYTES + 2 * most or (body is not None and len(body) > most):
+                raise LimitExceeded(self._limit, len(self._data))
         except (HttpFailed, LimitExceeded) as error:
             self._finish(error)
             return
@@ -79,7 +92,7 @@ class HttpGet:
             if not ended and (self._tries >= MOST_TRIES or not self._data.endswith(LAST_CHUNK)):
                 return None
             self._tries += 1
-            return _joined(bytes(self._data[head.position :]))
+            return _joined(bytes(self._data[head.position :]), self._limit)
         end = None if head.length is None else head.position + head.length
         complete = ended if end is None else len(self._data) >= end
         return bytes(self._data[head.position : end]) if complete else None
@@ -108,8 +121,7 @@ def _head(data: bytearray, start: int) -> Head | None:
         if len(data) > HEAD_BYTES:
             raise HttpFailed("the head of the answer is too long")
         return None
-    status, *lines = data[:end].decode("latin-1").split("\r\n")
-    _check_status(status)
+    _, *lines = data[:end].decode("latin-1").split("\r\n")
     headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise HttpFailed("the answer is compressed, which was not asked for")
@@ -119,18 +131,20 @@ def _head(data: bytearray, start: int) -> Head | None:
     return Head(end + len(END_OF_HEAD), None if length is None else int(length), headers.get("transfer-encoding", "").lower() == "chunked")
 
 
-def _check_status(line: str) -> None:
-    version, _, rest = line.partition(" ")
+def _check_status(data: bytearray, allowed: Sequence[str]) -> str:
+    """Raises HttpFailed."""
+    version, _, rest = data[: data.find(b"\r\n")].decode("latin-1").partition(" ")
     status = rest[:3]
     if not version.startswith("HTTP/1.") or not status.isdigit():
         raise HttpFailed("this is no HTTP/1.1")
     if status.startswith("3"):
         raise HttpFailed(f"the answer is {status}: redirects are not followed, set the URL to where it leads")
-    if status != "200":
+    if status not in allowed:
         raise HttpFailed(f"the answer is {status}")
+    return status
 
 
-def _joined(body: bytes) -> bytes | None:
+def _joined(body: bytes, limit: Limit) -> bytes | None:
     """Chunks in one piece; None while the last one has not come."""
     parts: list[bytes] = []
     position = 0
@@ -144,8 +158,8 @@ def _joined(body: bytes) -> bytes | None:
         length = int(size, 16)
         if not length:
             return b"".join(parts)
-        if length > KEY_SET_BYTES.value:
-            raise LimitExceeded(KEY_SET_BYTES, length)
+        if length > limit.value:
+            raise LimitExceeded(limit, length)
         if len(body) < end + 2 + length + 2:
             return None
         parts.append(body[end + 2 : end + 2 + length])

@@ -11,7 +11,7 @@ from raftka.broker.handlers.services import Services
 from raftka.broker.network.listening import CannotListen
 
 EDGES = {  # setting: module with open_edge(services)
-    "registry.port": "raftka.cluster.registry_edge",
+    "registry.port": "raftka.cluster.edges.registry",
     "zookeeper.bridge.port": "zookeeper_bridge.edge",
 }
 EXTRAS = {"registry.port": "raftka[registry]"}  # the extra that installs the libraries of an edge

@@ -41,6 +41,9 @@ class Edge:
             lost=lambda error: events.error("registry_failed", request="reading", error=str(error)),
         )
         self._server.start_later()
+        host = settings["registry.host"] or "127.0.0.1"
+        url_host = f"[{host}]" if ":" in host else host
+        services.schemas.registry.own_url = f"{'http' if tls is None else 'https'}://{url_host}:{self._server.port}"
         services.context.runtime.spawn(self._until_the_end, "registry")
         events.info("registry_started", port=self._server.port)
 

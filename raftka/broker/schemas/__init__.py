@@ -1,0 +1,1 @@
+"""Batches of clients compared with schemas of a registry, for topics with confluent.*.schema.validation."""

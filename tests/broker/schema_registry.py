@@ -1,0 +1,91 @@
+"""A schema registry in the simulated world: answers Confluent's requests by what it was given, late or not at all where a test says so."""
+
+import base64
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+from raftka.runtime.interfaces import Buffer, Transport
+from tests.broker.stage import Stage
+
+HOST, PORT = "registry", 8081
+URL = f"http://{HOST}:{PORT}"
+
+
+def framed(number: int, payload: bytes = b"payload") -> bytes:
+    return b"\0" + number.to_bytes(4) + payload
+
+
+class SimulatedRegistry:
+    def __init__(self, stage: Stage, host: str = HOST) -> None:
+        self.subjects: dict[int, list[str]] = {}
+        self.schemas: dict[int, dict[str, Any]] = {}
+        self.descriptors: dict[int, FileDescriptorProto] = {}
+        self.versions: dict[str, dict[str, Any]] = {}  # "SUBJECT/VERSION"
+        self.asked: list[str] = []  # paths
+        self.heads: list[str] = []
+        self.answer: bytes | None = None  # in place of all others; empty: none
+        stage.world.node(host).network.listen(host, PORT, lambda: _Connection(self))
+
+    def register(self, number: int, *subjects: str, kind: str = "AVRO", text: str = '"string"', **fields: Any) -> None:
+        self.subjects.setdefault(number, []).extend(subjects)
+        self.schemas[number] = {"schema": text, **({} if kind == "AVRO" else {"schemaType": kind}), **fields}
+
+    def answer_to(self, path: str) -> bytes:
+        if self.answer is not None:
+            return self.answer
+        match path.partition("?")[0].strip("/").split("/"):
+            case ["schemas", "ids", number, "versions"]:
+                subjects = self.subjects.get(int(number))
+                found: Any = subjects and [{"subject": each, "version": 1} for each in subjects]
+            case ["schemas", "ids", number] if path.endswith("format=serialized"):
+                found = {"schemaType": "PROTOBUF", "schema": base64.b64encode(self.descriptors[int(number)].SerializeToString()).decode()}
+            case ["schemas", "ids", number]:
+                found = self.schemas.get(int(number))
+            case ["subjects", subject, "versions", version]:
+                found = self.versions.get(f"{subject}/{version}")
+            case _:
+                return http("404 Not Found", {"error_code": 404, "message": "HTTP 404 Not Found"})
+        return http("200 OK", found) if found else http("404 Not Found", {"error_code": 40403, "message": "Schema not found"})
+
+
+def http(status: str, body: Any) -> bytes:
+    content = json.dumps(body).encode()
+    return f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n".encode() + content
+
+
+class _Connection:
+    def __init__(self, registry: SimulatedRegistry) -> None:
+        self.registry = registry
+        self._transport: Transport
+        self._output: list[Buffer] = []
+        self._received = bytearray()
+
+    def opened(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def room(self) -> memoryview | None:
+        return None
+
+    def receive(self, view: memoryview) -> None:
+        if not view:
+            self._transport.close("the other side has")
+            return
+        self._received += view
+        if not self._received.endswith(b"\r\n\r\n"):
+            return
+        head = self._received.decode()
+        path = head.split(" ", 2)[1]
+        self.registry.asked.append(path)
+        self.registry.heads.append(head)
+        self._output = [self.registry.answer_to(path)]
+        self._transport.wake()
+
+    def take_output(self) -> Sequence[Buffer]:
+        output, self._output = self._output, []
+        return output
+
+    def closed(self, reason: str) -> None:
+        pass

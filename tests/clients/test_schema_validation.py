@@ -1,0 +1,105 @@
+"""Topics with schema validation as other people's producers and serializers meet them, with the registry in the node."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Message, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+from raftka.testing.cluster import Cluster
+from tests.clients.test_registry import JSON_TRUCK, TRUCK, truck_class
+
+ON = {"confluent.value.schema.validation": "true"}
+PAYLOAD = ON | {"raftka.value.schema.validation.payload": "true"}
+Serialize = Callable[[SchemaRegistryClient, SerializationContext], Any]
+
+
+class Scene:
+    def __init__(self, cluster: Cluster, registry: SchemaRegistryClient) -> None:
+        self.registry = registry
+        self.servers = {"bootstrap.servers": cluster.bootstrap_servers}
+
+    def create(self, topic: str, **configs: str) -> None:
+        admin = AdminClient(self.servers)
+        for future in admin.create_topics([NewTopic(topic, 1, config=configs)]).values():
+            future.result(10)
+
+    def send(self, topic: str, *values: bytes, **settings: Any) -> list[KafkaError | None]:
+        errors: list[KafkaError | None] = []
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            errors.append(error)
+
+        producer = Producer(self.servers | settings)
+        for value in values:
+            producer.produce(topic, value, on_delivery=delivered)
+        assert producer.flush(20) == 0
+        return errors
+
+    def read(self, topic: str, count: int) -> list[Message]:
+        consumer = Consumer(self.servers | {"group.id": f"readers-of-{topic}", "auto.offset.reset": "earliest"})
+        consumer.subscribe([topic])
+        found: list[Message] = []
+        while len(found) < count:
+            found += consumer.consume(count - len(found), 10)
+        consumer.close()
+        return found
+
+
+@pytest.fixture(scope="module")
+def scene() -> Iterator[Scene]:
+    with Cluster(1, properties={"registry.port": "0"}) as cluster:
+        port = cluster._embedded.nodes[1].edges["registry.port"].port
+        with SchemaRegistryClient({"url": f"http://127.0.0.1:{port}"}) as client:
+            yield Scene(cluster, client)
+
+
+def avro(client: SchemaRegistryClient, context: SerializationContext) -> Any:
+    return AvroSerializer(client, TRUCK)({"number": 7, "at": "x"}, context)
+
+
+def json_schema(client: SchemaRegistryClient, context: SerializationContext) -> Any:
+    return JSONSerializer(JSON_TRUCK, client)({"number": 7}, context)
+
+
+def protobuf(client: SchemaRegistryClient, context: SerializationContext) -> Any:
+    kind = truck_class()
+    return ProtobufSerializer(kind, client, {"use.deprecated.format": False})(kind(at={"latitude": 52.5}, since={"seconds": 7}), context)
+
+
+@pytest.mark.parametrize("serialize", [avro, json_schema, protobuf])
+@pytest.mark.parametrize("settings", [{}, {"enable.idempotence": True, "compression.type": "zstd"}], ids=["plain", "idempotent"])
+def test_values_of_serializers_are_taken_and_their_damage_is_not(scene: Scene, serialize: Serialize, settings: dict[str, Any]) -> None:
+    topic = f"{serialize.__name__}-{len(settings)}"
+    scene.create(topic, **PAYLOAD)
+    value = serialize(scene.registry, SerializationContext(topic, MessageField.VALUE))
+    assert value is not None
+    assert scene.send(topic, value, value, **settings) == [None, None]
+    (error,) = scene.send(topic, value[:-1], **settings)
+    assert error is not None
+    assert error.code() == KafkaError.INVALID_RECORD
+    (error,) = scene.send(topic, b"no schema at all", **settings)
+    assert error is not None
+    assert error.code() == KafkaError.INVALID_RECORD
+    assert [message.value() for message in scene.read(topic, 2)] == [value, value]
+
+
+def test_damaged_values_become_dead_letters_and_the_producer_goes_on(scene: Scene) -> None:
+    scene.create("dead")
+    scene.create("letters", **PAYLOAD, **{"raftka.schema.validation.dead.letter.topic": "dead"})
+    value = avro(scene.registry, SerializationContext("letters", MessageField.VALUE))
+    assert value is not None
+    sent = [value, value[:-1], value, b"none", value]
+    assert scene.send("letters", *sent, **{"enable.idempotence": True, "linger.ms": 100}) == [None] * 5
+    assert [(message.offset(), message.value()) for message in scene.read("letters", 3)] == [(0, value), (2, value), (4, value)]
+    letters = scene.read("dead", 2)
+    assert [message.value() for message in letters] == [value[:-1], b"none"]
+    headers = dict(letters[0].headers() or ())
+    assert headers["raftka.dead.letter.topic"] == b"letters"
+    assert headers["raftka.dead.letter.reason"] == b"it is no value of schema 1: it ends too early"
