@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from raftka.pipeline.errors import OptionRefused
 from raftka.pipeline.lake.where import Condition, conditions
-from raftka.pipeline.topics.options import refuse_unknown
+from raftka.pipeline.topics.options import refuse_unknown, truth
 
-READ = ["path", "versionAsOf", "columns", "where"]
+READ = ["path", "versionAsOf", "columns", "where", "takeFilters"]
 WRITTEN = ["path", "partitionBy", "compactEvery", "zOrderBy", "checkpointLocation", "queryName", "txnAppId", "txnVersion"]
 COMPACT_EVERY = 100  # batches
 
@@ -25,6 +25,7 @@ class Lake:
     compact_every: int = COMPACT_EVERY  # batches of a query; 0: never
     transaction: tuple[str, int] | None = None  # of a batch query: name and number, as Delta has them
     z_order_by: tuple[str, ...] = ()  # columns by which compaction sorts rows into files
+    takes_filters: bool = False  # Spark's filters leave out files: for a frame that is asked once
 
 
 def lake_options(given: Mapping[str, str], *, known: Sequence[str], streaming: bool = False) -> Lake:
@@ -49,6 +50,7 @@ def lake_options(given: Mapping[str, str], *, known: Sequence[str], streaming: b
         COMPACT_EVERY if every is None else every,
         transaction,
         _names(options, "zOrderBy"),
+        truth(options, "takeFilters", False),
     )
 
 
