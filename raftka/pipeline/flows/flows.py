@@ -13,14 +13,16 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import StringType, StructType
 
+from raftka.pipeline.flows.frames import with_schema
 from raftka.pipeline.flows.sources import declare_source
-from raftka.pipeline.flows.streams import Declared, Output, StreamSpec, load
+from raftka.pipeline.flows.streams import Declared, Output, StreamSpec, decoder_of, digest_of, load
 from raftka.pipeline.records.arrow_types import ERROR
-from raftka.pipeline.records.decoding import TEXT, Decoder
+from raftka.pipeline.records.decoding import TEXT
 from raftka.pipeline.records.fields import spark_json
 from raftka.pipeline.topics.creation import ensure_topics
+from raftka.pipeline.topics.shared import BAD, GOOD, RECORD
+from raftka.pipeline.topics.shared import RAW as RAW_ROWS
 
-RECORD = ("topic", "partition", "offset", "timestamp", "key")  # of each record, with _ before it in the view of its fields
 RAW = StructType.fromJson(
     {
         "type": "struct",
@@ -55,19 +57,28 @@ def declare(path: str | Path = "streams.yml") -> Declared:
 
 def raw(found: Declared, stream: StreamSpec, bounded: Mapping[str, str] | None = None) -> DataFrame:
     """Records as they are; with options of where they begin and end as a batch."""
+    if bounded is None and _is_shared(found, stream):
+        return with_schema(_shared(found, stream, RAW_ROWS), RAW)
     reader = SparkSession.active().readStream if bounded is None else SparkSession.active().read
     options = {**found.connection, "subscribe": stream.topic, **stream.options, **(bounded or {})}
     return with_schema(reader.format("raftka").options(**options).load(), RAW)
 
 
+def _is_shared(found: Declared, stream: StreamSpec) -> bool:
+    return stream.shared and found.file is not None
+
+
+def _shared(found: Declared, stream: StreamSpec, rows: str) -> DataFrame:
+    """Rows of a stream whose records are fetched and decoded once for all flows."""
+    which = {"stream.file": str(found.file), "stream.name": stream.name, "stream.rows": rows, "stream.digest": digest_of(stream)}
+    options = {**found.connection, "subscribe": stream.topic, **stream.options, **which}
+    return SparkSession.active().readStream.format("raftka_stream").options(**options).load()
+
+
 def parsed(found: Declared, stream: StreamSpec, bounded: Mapping[str, str] | None = None) -> DataFrame:
     """`_decoded` beside the record's own columns: its fields, or why there are none."""
     wanted = StructType.fromJson(spark_json(stream.fields or TEXT)).add(ERROR, "string")
-    return _with_decoded(found, stream, bounded, _decoder(stream).columns, wanted)
-
-
-def _decoder(stream: StreamSpec) -> Decoder:
-    return Decoder(stream.formats, stream.fields, stream.schemas, stream.registry)
+    return _with_decoded(found, stream, bounded, decoder_of(stream).columns, wanted)
 
 
 def _with_decoded(
@@ -84,9 +95,12 @@ def _with_decoded(
 def good(found: Declared, name: str, bounded: Mapping[str, str] | None = None) -> DataFrame:
     """The fields, and with _ before them what says which record it was. What a view of this name shows; for Python functions on streams."""
     stream = found.stream(name)
-    names = [each.name for each in stream.fields or TEXT]
-    rows = parsed(found, stream, bounded).where(f"_decoded.{ERROR} is null")
-    rows = rows.select(*[f.col(f"_decoded.{each}") for each in names], *[f.col(each).alias(f"_{each}") for each in RECORD])
+    if bounded is None and _is_shared(found, stream):
+        rows = _shared(found, stream, GOOD)
+    else:
+        rows = parsed(found, stream, bounded).where(f"_decoded.{ERROR} is null")
+        names = [each.name for each in stream.fields or TEXT]
+        rows = rows.select(*[f.col(f"_decoded.{each}") for each in names], *[f.col(each).alias(f"_{each}") for each in RECORD])
     rows = rows if stream.watermark is None else rows.withWatermark(*stream.watermark)
     shape = StructType.fromJson(spark_json(stream.fields or TEXT))
     for each in RECORD:
@@ -96,18 +110,13 @@ def good(found: Declared, name: str, bounded: Mapping[str, str] | None = None) -
 
 def bad(found: Declared, stream: StreamSpec, bounded: Mapping[str, str] | None = None) -> DataFrame:
     """As a dead letter: the record as it was, with headers that say where it was and what is wrong with it."""
+    if bounded is None and _is_shared(found, stream):
+        return _shared(found, stream, BAD)
     # The errors alone: the fields of the records that fit would go from Python to Java for nothing.
-    rows = _with_decoded(found, stream, bounded, _decoder(stream).errors, StringType()).where("_decoded is not null")
+    rows = _with_decoded(found, stream, bounded, decoder_of(stream).errors, StringType()).where("_decoded is not null")
     headers = {"topic": "topic", "partition": "partition", "offset": "offset", "timestamp": "unix_millis(timestamp)", "error": "_decoded"}
     pairs = ", ".join(f"named_struct('key', '{name}', 'value', cast(cast({what} as string) as binary))" for name, what in headers.items())
     return rows.selectExpr("key", "value", f"array({pairs}) as headers")
-
-
-def with_schema(frame: DataFrame, shape: StructType) -> DataFrame:
-    """The frame, which knows its columns now."""
-    if "connect" in type(frame).__module__:
-        frame._cached_schema = shape
-    return frame
 
 
 def _views(found: Declared, stream: StreamSpec) -> None:
