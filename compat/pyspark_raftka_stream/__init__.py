@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from pyspark_raftka import StreamReader, Task
 from raftka.json_values import JsonObject
 from raftka.pipeline.errors import OptionRefused
+from raftka.pipeline.flows.packs import Packing, packing_of
 from raftka.pipeline.flows.streams import StreamSpec, decoder_of, digest_of, load
 from raftka.pipeline.records.decode import SCHEMA, SCHEMA_WITH_HEADERS
 from raftka.pipeline.records.decoding import TEXT
@@ -27,7 +28,8 @@ OURS = "stream."
 
 
 class DefaultSource(DataSource):  # type: ignore[misc]
-    """Options are those of format("raftka"), and which rows of which stream it is to be: stream.file, stream.name, stream.rows, stream.digest."""
+    """Options are those of format("raftka"), and which rows of which stream it is to be: stream.file, stream.name,
+    stream.rows, stream.digest, and how many rows become few: stream.packing."""
 
     @classmethod
     def name(cls) -> str:
@@ -41,13 +43,17 @@ class DefaultSource(DataSource):  # type: ignore[misc]
         if rows == BAD:
             return StructType([record["key"], record["value"], record["headers"]])
         fields = StructType.fromJson(spark_json(self._stream().fields or TEXT))
-        return StructType([*fields, *(StructField(f"_{name}", record[name].dataType) for name in RECORD)])
+        every = StructType([*fields, *(StructField(f"_{name}", record[name].dataType) for name in RECORD)])
+        packing = self._packing()
+        if packing is None or not packing.numbers:
+            return every
+        return StructType([every[packing.key], *(StructField(name, BinaryType()) for name in packing.columns), every[packing.at]])
 
     def streamReader(self, schema: StructType) -> "SharedReader":
         stream, options = self._stream(), self._options()
         fetched, decoded = names_of(options, self._own("digest"))
         source = source_options(options, streaming=True)
-        return SharedReader(Shared(source, decoder_of(stream), self._own("rows"), fetched, decoded))
+        return SharedReader(Shared(source, decoder_of(stream), self._own("rows"), fetched, decoded), self._packing())
 
     def _stream(self) -> StreamSpec:
         """Raises OptionRefused when the file says something else by now: the query has the columns that it declared before."""
@@ -59,6 +65,9 @@ class DefaultSource(DataSource):  # type: ignore[misc]
             )
         return stream
 
+    def _packing(self) -> Packing | None:
+        return packing_of(self._own("packing")) if OURS + "packing" in self.options else None
+
     def _own(self, name: str) -> str:
         return str(self.options[OURS + name])
 
@@ -67,12 +76,12 @@ class DefaultSource(DataSource):  # type: ignore[misc]
 
 
 class SharedReader(StreamReader):
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, packing: Packing | None) -> None:
         super().__init__(shared.source)
-        self._shared = shared
+        self._shared, self._packing = shared, packing
 
     def __getstate__(self) -> JsonObject:
-        return {**super().__getstate__(), "_shared": self._shared}
+        return {**super().__getstate__(), "_shared": self._shared, "_packing": self._packing}
 
     def partitions(self, start: JsonObject, end: JsonObject) -> list[InputPartition]:
         tasks = self._stream.tasks(start, end)
@@ -81,7 +90,8 @@ class SharedReader(StreamReader):
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         assert isinstance(partition, SharedTask)
-        return read_shared(self._shared, partition.ranges, partition.limit)
+        rows = read_shared(self._shared, partition.ranges, partition.limit)
+        return rows if self._packing is None else self._packing.rows(rows, timed=True)
 
 
 class SharedTask(Task):

@@ -10,7 +10,7 @@ import pytest
 pa = pytest.importorskip("pyarrow", reason="needs raftka[pipeline]")
 
 from raftka.pipeline.flows.fences import NOWHERE, Fence, Position, moved, moves
-from raftka.pipeline.flows.packs import inside, newest, packed, readings, together, turns
+from raftka.pipeline.flows.packs import Packing, inside, newest, packed, packing_of, readings, together, turns
 from raftka.pipeline.flows.watch import Reading, Rules, Watched, watch
 
 HOLE = ((4.0, 4.0), (6.0, 4.0), (6.0, 6.0), (4.0, 6.0))
@@ -124,3 +124,19 @@ def test_nothing_comes_of_nothing() -> None:
     assert list(packed([], "truck", "at", READING)) == []
     empty = table([(1, 5, None, 1.0, None)])
     assert [batch.num_rows for batch in packed(empty.to_batches(), "truck", "at", READING, FENCES)] == [0]
+
+
+def test_a_packing_survives_the_way_to_its_source() -> None:
+    packing = Packing("truck", "at", READING, FENCES)
+
+    assert packing_of(packing.as_json()) == packing
+    assert packing_of(Packing("truck", "at").as_json()) == Packing("truck", "at")
+
+
+def test_a_timed_pack_has_the_newest_time_of_its_rows() -> None:
+    rows: list[Row] = [(1, 5, 1.0, 2.0, None), (2, 9, 1.0, 2.0, None), (1, 8, 1.0, 2.0, 1.0)]
+    columns = table(rows).rename_columns(["truck", "_at", *READING])
+
+    (batch,) = packed(columns.to_batches(), "truck", "_at", READING, timed=True)
+
+    assert {row["truck"]: round(row["_at"].timestamp() * 1_000_000) for row in batch.to_pylist()} == {1: 8, 2: 9}

@@ -4,6 +4,7 @@ failures."""
 import json
 import os
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from deltalake import DeltaTable
 
 from raftka.client.blocking.producer import Producer
 from raftka.pipeline.flows.graph import Graph
+from raftka.pipeline.flows.packs import Packing, together
 from raftka.pipeline.flows.supervisor import Supervised
 from raftka.pipeline.project import load_project
 from raftka.testing import Cluster
@@ -217,6 +219,43 @@ def test_a_declaration_that_changes_while_it_runs_is_refused_in_a_sentence(job: 
     job.drive(600)
     job.run()
     job.check()
+
+
+def test_packs_that_the_source_makes_hold_the_rows_and_move_the_watermark(job: Job) -> None:
+    from raftka.pipeline.flows.flows import good
+    from raftka.pipeline.flows.frames import packed_by_source
+    from raftka.pipeline.flows.streams import load
+
+    job.drive(600)
+    frame = good(load(job.folder / "streams.yml"), "cars")
+    numbers = ("speed", "car")
+
+    def drained(name: str, packing: Packing) -> tuple[list[Any], dict[str, Any]]:
+        packs = packed_by_source(frame, packing)
+        assert packs is not None
+        query = packs.writeStream.format("memory").queryName(name).option("checkpointLocation", str(job.folder / name)).start()
+        try:
+            query.processAllAvailable()
+            rows = job.spark.table(name).collect()
+            job.drive(100)
+            query.processAllAvailable()
+            return rows, query.lastProgress  # with the watermark that the batch before has moved
+        finally:
+            query.stop()
+
+    rows, progress = drained("packed_cars", Packing("_partition", "_timestamp", numbers))
+    assert len(rows) == PARTITIONS
+    for row in rows:
+        there = together([row.asDict()], numbers, -1)
+        cars = [at for at in range(600) if at % 10 and at % PARTITIONS == row["_partition"]]
+        assert there.others[1].tolist() == cars
+        assert there.at_us.tolist() == [1000 * (START_MS + 100 * at) for at in cars]
+    assert progress["eventTime"]["watermark"].startswith(datetime.fromtimestamp((START_MS + 100 * 599) / 1000 - 1, UTC).isoformat()[:19])
+
+    rows, _ = drained("newest_cars", Packing("_partition", "_timestamp"))
+    assert sorted((row["_partition"], row["car"]) for row in rows) == [(0, 698), (1, 699)]
+    assert packed_by_source(frame.where("car > 3"), Packing("_partition", "_timestamp")) is None
+    assert packed_by_source(frame, Packing("_partition", "sent")) is None
 
 
 def test_rows_of_nobody_else_are_found_under_a_name(job: Job) -> None:

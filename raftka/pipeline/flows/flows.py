@@ -4,6 +4,7 @@ In a definition nothing may ask Spark what a frame looks like, and Connect's fra
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,7 +14,8 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import StringType, StructType
 
-from raftka.pipeline.flows.frames import with_schema
+from raftka.pipeline.flows.frames import of_source, with_schema
+from raftka.pipeline.flows.packs import Packing
 from raftka.pipeline.flows.sources import declare_source
 from raftka.pipeline.flows.streams import Declared, Output, StreamSpec, decoder_of, digest_of, load
 from raftka.pipeline.records.arrow_types import ERROR
@@ -68,11 +70,35 @@ def _is_shared(found: Declared, stream: StreamSpec) -> bool:
     return stream.shared and found.file is not None
 
 
-def _shared(found: Declared, stream: StreamSpec, rows: str) -> DataFrame:
+def _shared(found: Declared, stream: StreamSpec, rows: str, packing: Packing | None = None) -> DataFrame:
     """Rows of a stream whose records are fetched and decoded once for all flows."""
     which = {"stream.file": str(found.file), "stream.name": stream.name, "stream.rows": rows, "stream.digest": digest_of(stream)}
-    options = {**found.connection, "subscribe": stream.topic, **stream.options, **which}
+    packs = {} if packing is None else {"stream.packing": packing.as_json()}
+    options = {**found.connection, "subscribe": stream.topic, **stream.options, **which, **packs}
     return SparkSession.active().readStream.format("raftka_stream").options(**options).load()
+
+
+def _packed(found: Declared, stream: StreamSpec, packing: Packing) -> DataFrame | None:
+    """Packs made where records are read, with the watermark that the rows would have."""
+    if packing.at != "_timestamp" or (stream.watermark is not None and stream.watermark[0] != packing.at):
+        return None
+    fields = _shape(stream)
+    frame = _shared(found, stream, GOOD, packing)
+    if stream.watermark is not None:  # on a column of its own: what is late for it counts
+        frame = frame.withColumn("_newest", f.col(packing.at)).withWatermark("_newest", stream.watermark[1]).drop("_newest")
+    if not packing.numbers:
+        return with_schema(frame, fields)
+    shape = StructType([fields[packing.key]])
+    for name in packing.columns:
+        shape = shape.add(name, "binary")
+    return with_schema(frame.drop(packing.at), shape)
+
+
+def _shape(stream: StreamSpec) -> StructType:
+    shape = StructType.fromJson(spark_json(stream.fields or TEXT))
+    for each in RECORD:
+        shape = shape.add(f"_{each}", RAW[each].dataType)
+    return shape
 
 
 def parsed(found: Declared, stream: StreamSpec, bounded: Mapping[str, str] | None = None) -> DataFrame:
@@ -101,11 +127,8 @@ def good(found: Declared, name: str, bounded: Mapping[str, str] | None = None) -
         rows = parsed(found, stream, bounded).where(f"_decoded.{ERROR} is null")
         names = [each.name for each in stream.fields or TEXT]
         rows = rows.select(*[f.col(f"_decoded.{each}") for each in names], *[f.col(each).alias(f"_{each}") for each in RECORD])
-    rows = rows if stream.watermark is None else rows.withWatermark(*stream.watermark)
-    shape = StructType.fromJson(spark_json(stream.fields or TEXT))
-    for each in RECORD:
-        shape = shape.add(f"_{each}", RAW[each].dataType)
-    return with_schema(rows, shape)
+    rows = with_schema(rows if stream.watermark is None else rows.withWatermark(*stream.watermark), _shape(stream))
+    return of_source(rows, partial(_packed, found, stream)) if bounded is None and _is_shared(found, stream) else rows
 
 
 def bad(found: Declared, stream: StreamSpec, bounded: Mapping[str, str] | None = None) -> DataFrame:

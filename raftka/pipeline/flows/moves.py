@@ -15,12 +15,11 @@ from pyspark.sql.types import BinaryType, StringType, StructType
 
 from raftka.json_values import JsonObject
 from raftka.pipeline.flows.fences import NOWHERE, Fence, Move, Position, Whereabouts, moved
-from raftka.pipeline.flows.frames import with_schema
-from raftka.pipeline.flows.packs import newest, packed, readings, together, turns
+from raftka.pipeline.flows.frames import packed_by_source, with_schema
+from raftka.pipeline.flows.packs import Packing, readings, together, turns
 from raftka.pipeline.flows.watch import Alarm, Rules, Watched, expired, silent_at, watch
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql.streaming import StatefulProcessorHandle
     from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo
 
@@ -31,12 +30,10 @@ RECORD = StructType().add("key", StringType()).add("value", StringType())
 
 def latest(positions: DataFrame, truck: str = "truck", at: str = "_timestamp") -> DataFrame:
     """Records for a compacted topic: the newest position of each truck, all its columns as JSON."""
-
-    def newer(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-        return newest(batches, truck, at)
-
-    shape = positions.schema
-    few = with_schema(positions.mapInArrow(newer, shape), shape)
+    packing, shape = Packing(truck, at), positions.schema
+    few = packed_by_source(positions, packing)
+    if few is None:
+        few = with_schema(positions.mapInArrow(packing.rows, shape), shape)
     return few.groupBy(truck).transformWithState(Newest(truck, at), RECORD, "append", "none")
 
 
@@ -57,15 +54,16 @@ def watched(
 
 def _packs(positions: DataFrame, truck: str, at: str, numbers: Sequence[str], fences: Sequence[Fence] = ()) -> DataFrame:
     """The positions of each truck that a task has at hand, as one row."""
-    shape = StructType([positions.schema[truck]])
-    for name in ("at", *numbers, *(["inside"] if fences else [])):
+    packing = Packing(truck, at, tuple(numbers), tuple(fences))
+    packs = packed_by_source(positions, packing)
+    if packs is not None:
+        return packs
+    known = positions.schema
+    shape = StructType([known[truck]])
+    for name in packing.columns:
         shape = shape.add(name, BinaryType())
-
-    def pack(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-        return packed(batches, truck, at, numbers, fences)
-
-    columns = with_schema(positions.select(truck, at, *numbers), StructType([positions.schema[name] for name in (truck, at, *numbers)]))
-    return with_schema(columns.mapInArrow(pack, shape), shape)
+    columns = with_schema(positions.select(truck, at, *numbers), StructType([known[name] for name in (truck, at, *numbers)]))
+    return with_schema(columns.mapInArrow(packing.rows, shape), shape)
 
 
 class Newest(StatefulProcessor):  # type: ignore[misc]

@@ -4,6 +4,7 @@ A *pack* has a key and, for each column, its values in one piece of memory, in t
 truck may have several packs in a batch: `together` joins them. Knows Arrow and NumPy, and no Spark.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isnan
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,6 +19,35 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ROWS = 100_000  # of a task at a time
+
+
+class Packing(NamedTuple):
+    """How rows become few. Without `numbers`: the newest row of each key stays as it is."""
+
+    key: str
+    at: str
+    numbers: tuple[str, ...] = ()
+    fences: tuple[Fence, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Of packs, beside the key."""
+        return ("at", *self.numbers, *(["inside"] if self.fences else []))
+
+    def rows(self, batches: "Iterable[pa.RecordBatch]", *, timed: bool = False) -> "Iterator[pa.RecordBatch]":
+        """`timed`: with the newest time of each pack, under the name that times have."""
+        if not self.numbers:
+            return newest(batches, self.key, self.at)
+        return packed(batches, self.key, self.at, self.numbers, self.fences, timed=timed)
+
+    def as_json(self) -> str:
+        return json.dumps([self.key, self.at, self.numbers, [[each.name, each.rings] for each in self.fences]])
+
+
+def packing_of(text: str) -> Packing:
+    key, at, numbers, fences = json.loads(text)
+    shapes = tuple(Fence(name, tuple(tuple((x, y) for x, y in ring) for ring in rings)) for name, rings in fences)
+    return Packing(key, at, tuple(numbers), shapes)
 
 
 class Columns(NamedTuple):
@@ -58,7 +88,7 @@ def newest(batches: "Iterable[pa.RecordBatch]", key: str, at: str) -> "Iterator[
 
 
 def packed(
-    batches: "Iterable[pa.RecordBatch]", key: str, at: str, numbers: Sequence[str], fences: Sequence[Fence] = ()
+    batches: "Iterable[pa.RecordBatch]", key: str, at: str, numbers: Sequence[str], fences: Sequence[Fence] = (), *, timed: bool = False
 ) -> "Iterator[pa.RecordBatch]":
     """A row of each key: the key, times, `numbers`, and where there are fences, which of them each position is in (a bit each). Numbers that are null
     are NaN. Rows without a time, or without one of the first two numbers, which are the place, are left out."""
@@ -80,6 +110,10 @@ def packed(
         bounds = np.append(first, len(order))
         arrays = [keys, *(_pieces(each[order], bounds) for each in columns)]
         names = [key, "at", *numbers, *(["inside"] if fences else [])]
+        if timed:
+            times = rows.column(at).take(order[bounds[1:] - 1]).combine_chunks()
+            arrays.append(pa.concat_arrays(times.chunks) if isinstance(times, pa.ChunkedArray) else times)
+            names.append(at)
         yield pa.RecordBatch.from_arrays(arrays, names=names)
 
 
