@@ -39,7 +39,7 @@ def rows(spark: Any, runs: int) -> Iterator[str]:
         for run in range(runs + 1):
             for title in (EACH, SHARED):
                 used = spent()
-                seconds = run_flows(spark, Path(folder) / f"{title.replace(' ', '-')}-{run}", servers, shared=title == SHARED)
+                seconds = run_flows(spark, Path(folder) / f"{run}-{title.split()[0]}", servers, shared=title == SHARED)
                 if run:  # the first one is warm-up
                     found[title].append((POSITIONS / seconds, (spent() - used) / POSITIONS * 1e6))
     before = statistics.median(rate for rate, _ in found[EACH])
