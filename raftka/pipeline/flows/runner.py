@@ -68,7 +68,7 @@ class Running:
 
     def begin(self, master: str | None, config: Mapping[str, str], stopping: threading.Event) -> None:
         settings = {**STATIC, **self._project.configuration, **config}
-        if is_local({**settings, **({"spark.master": master} if master else {})}):
+        if is_local({**settings, **({"spark.master": master} if master else {})}) and "," not in str(self._project.folder):  # Spark's is a list
             settings.setdefault("spark.local.dir", str(self._emptied()))
         self._write_status("starting")
         log = self._project.state / "spark.log"
