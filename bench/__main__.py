@@ -54,7 +54,8 @@ GROUPS = (
     "security",
 )
 # Only when they are named: two need an extra; one takes twelve minutes, and fetches clients in other languages.
-ALONE = ("pipeline", "registry", "failover")
+PIPELINE = ("reads", "flows", "sinks", "lakes", "selects")  # tables of the group pipeline
+ALONE = ("pipeline", *(f"pipeline-{name}" for name in PIPELINE), "registry", "failover")
 WARM_UP_RUNS, WARM_UP_SECONDS = 2, 5.0  # Kafka's compiler and everyone's page cache
 
 RATES = (("rps", "- requests/s", 0, ""), ("MBps", "- MB/s", 0, ""), ("p50us", "- p50 us", 0, ""), ("p99us", "- p99 us", 0, ""))
@@ -216,6 +217,10 @@ class Bench:
         yield ""
         yield from spark_jobs.rows(self.runs, self.kafka)
 
+    def table(self, group: str) -> Iterator[str]:
+        name = group.removeprefix("pipeline-")
+        yield from spark_jobs.some(name, self.runs, self.kafka) if name != group else getattr(self, group)()
+
     def registry(self) -> Iterator[str]:
         from bench import registry
 
@@ -338,7 +343,7 @@ def main() -> int:
     print(f"{machine()}; medians of {bench.runs} runs in turns{'' if bench.kafka else '; Apache Kafka left out'}\n", flush=True)
     try:
         for group in options.groups or GROUPS:
-            for line in getattr(bench, group)():
+            for line in bench.table(group):
                 print(line, flush=True)
             print(flush=True)
     except BenchFailed as error:

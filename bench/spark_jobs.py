@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from bench import flows
 from bench.load import BenchFailed, load
 from bench.systems import Kafka, Raftka, System, cpu_seconds
 from raftka.cluster.ask import call
@@ -96,18 +97,84 @@ def sinks(spark: Any, runs: int) -> Iterator[str]:
         yield f"| {guarantee} | **{median / 1000:,.0f} k** ({min(rates) / 1000:,.0f}-{max(rates) / 1000:,.0f}) | **{share:.2f}** |"
 
 
-def _copy(spark: Any, system: System, guarantee: str, checkpoint: str) -> float:
-    """Rows a second of its batches; what Spark does before the first one and behind the last one is left out."""
+def lakes(spark: Any, runs: int) -> Iterator[str]:
+    """A stream into a Delta table, and for comparison into nothing: Spark's sink `noop`."""
+    yield f"| stream of {COPIED / 1e6:.0f} M records from a topic, batches of {COPY_BATCH:,} | rows/s | of noop |"
+    yield "|---|---|---|"
+    found = defaultdict(list)
+    with Raftka(1, SETTINGS) as system, TemporaryDirectory(prefix="raftka-lake-") as folder:
+        system.start()
+        system.wait_ready()
+        load(f"{FILLED} -m {COPIED // 159 + 1}", system.create_topic(TOPIC, PARTITIONS), system.pids, TOPIC, FILL_SECONDS)
+        for run in range(runs + 1):
+            for sink in ("noop", "raftka_delta"):
+                where = f"{folder}/{sink}-{run}"
+                rate = _drained(system, _reader(spark, system).writeStream.format(sink).options(path=where, checkpointLocation=f"{where}-checkpoint"))
+                if run:  # the first one is warm-up
+                    found[sink].append(rate)
+    for sink, rates in found.items():
+        median = statistics.median(rates)
+        share = median / statistics.median(found["noop"])
+        yield f'| `format("{sink}")` | **{median / 1000:,.0f} k** ({min(rates) / 1000:,.0f}-{max(rates) / 1000:,.0f}) | {share:.2f} |'
+
+
+DAYS, COLUMNS, DAY_ROWS = 20, 20, 200_000
+MOST = ", ".join(["max(id)", *(f"max(c{at})" for at in range(COLUMNS - 2))])
+QUESTIONS = {
+    "everything": f"select max(day), {MOST} from days",
+    "one day of twenty": f"select max(day), {MOST} from days where day = date'2026-01-07'",
+    "two columns of twenty": "select max(id), max(c3) from days",
+    "two columns of one day": "select max(id), max(c3) from days where day = date'2026-01-07'",
+}
+
+
+def selects(spark: Any, runs: int) -> Iterator[str]:
+    """`raftka sql` on a lake: seconds of questions about all of it and about parts."""
+    from raftka.pipeline.flows.streams import declared
+    from raftka.pipeline.look import Places, look
+
+    yield f"| `raftka sql` on a lake of {DAYS} days, {COLUMNS} columns, {DAYS * DAY_ROWS / 1e6:.0f} M rows | s | of everything |"
+    yield "|---|---|---|"
+    found = defaultdict(list)
+    with TemporaryDirectory(prefix="raftka-select-") as folder:
+        noise = ", ".join(f"cast(xxhash64(id, {at}) as string) as c{at}" for at in range(COLUMNS - 2))
+        days = spark.sql(
+            f"select id, date_add(date'2026-01-01', cast(id div {DAY_ROWS} as int)) as day, {noise} from range(0, {DAYS * DAY_ROWS}, 1, {DAYS})"
+        )
+        days.write.format("raftka_delta").mode("append").save(f"{folder}/days")
+        places = Places("nowhere:1", declared({"outputs": {"days": {"delta": "days"}}}, Path(folder), {}))
+        for run in range(runs + 1):
+            for title, question in QUESTIONS.items():
+                begin = time.perf_counter()
+                look(spark, question, places, 10)
+                if run:  # the first one is warm-up
+                    found[title].append(time.perf_counter() - begin)
+    everything = statistics.median(found["everything"])
+    for title, seconds in found.items():
+        median = statistics.median(seconds)
+        yield f"| {title} | **{median:.2f}** ({min(seconds):.2f}-{max(seconds):.2f}) | {median / everything:.2f} |"
+
+
+def _reader(spark: Any, system: System) -> Any:
     servers = {"kafka.bootstrap.servers": ",".join(f"{host}:{port}" for host, port in system.addresses)}
-    reader = spark.readStream.format("raftka").options(**servers, subscribe=TOPIC, startingOffsets="earliest", maxOffsetsPerTrigger=COPY_BATCH)
-    writer = reader.load().select("key", "value", "partition").writeStream.format("raftka")
-    writer = writer.options(**servers, topic=COPY, deliveryGuarantee=guarantee, checkpointLocation=checkpoint)
+    return spark.readStream.format("raftka").options(**servers, subscribe=TOPIC, startingOffsets="earliest", maxOffsetsPerTrigger=COPY_BATCH).load()
+
+
+def _copy(spark: Any, system: System, guarantee: str, checkpoint: str) -> float:
+    """Rows a second of its batches."""
+    servers = {"kafka.bootstrap.servers": ",".join(f"{host}:{port}" for host, port in system.addresses)}
+    writer = _reader(spark, system).select("key", "value", "partition").writeStream.format("raftka")
+    return _drained(system, writer.options(**servers, topic=COPY, deliveryGuarantee=guarantee, checkpointLocation=checkpoint))
+
+
+def _drained(system: System, writer: Any) -> float:
+    """Rows a second of a stream's batches; what Spark does before the first one and behind the last one is left out."""
     query = writer.trigger(availableNow=True).start()
     query.awaitTermination()
     batches = [each for each in query.recentProgress if each["numInputRows"]]
     rows, ms = (int(sum(each[name] for each in batches)) for name in ("numInputRows", "batchDuration"))
     if rows != _end(system):
-        raise BenchFailed(f"{rows} rows were copied of {_end(system)}")
+        raise BenchFailed(f"{rows} rows were written of {_end(system)}")
     return rows / ms * 1000
 
 
@@ -158,9 +225,20 @@ def rows(runs: int, kafka: bool) -> Iterator[str]:
         yield from reads(spark, runs, not missing, kafka)
         if missing:
             yield f'format("kafka") was left out: {missing}'
-        yield ""
-        yield from sinks(spark, runs)
-        yield ""
-        yield from audits(spark)
+        for figures in (flows.rows(spark, runs), sinks(spark, runs), lakes(spark, runs), selects(spark, runs), audits(spark)):
+            yield ""
+            yield from figures
+    finally:
+        spark.stop()
+
+
+def some(name: str, runs: int, kafka: bool) -> Iterator[str]:
+    """One of these tables alone."""
+    spark, missing = session()
+    try:
+        if name == "reads":
+            yield from reads(spark, runs, not missing, kafka)
+        else:
+            yield from {"flows": flows.rows, "sinks": sinks, "lakes": lakes, "selects": selects}[name](spark, runs)
     finally:
         spark.stop()

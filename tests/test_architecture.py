@@ -45,6 +45,7 @@ FLOORS = {
     "pyspark_raftka": 4,
     "pyspark_raftka_delta": 4,
     "pyspark_raftka_iceberg": 4,
+    "pyspark_raftka_stream": 4,
     "pyspark_raftka_table": 4,
     "pyspark_raftka_webhook": 4,
 }
@@ -71,6 +72,7 @@ COMPAT = (
     "pyspark_raftka",
     "pyspark_raftka_delta",
     "pyspark_raftka_iceberg",
+    "pyspark_raftka_stream",
     "pyspark_raftka_table",
     "pyspark_raftka_webhook",
     "compat",

@@ -10,6 +10,7 @@ from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceReader,
     DataSourceStreamArrowWriter,
+    Filter,
     InputPartition,
     WriterCommitMessage,
 )
@@ -21,8 +22,9 @@ from raftka.pipeline.errors import OptionRefused
 from raftka.pipeline.lake import upsert
 from raftka.pipeline.lake.files import write_files
 from raftka.pipeline.lake.options import READ, WRITTEN, Lake, lake_options
-from raftka.pipeline.lake.read import File, Plan, plan, read, shape
+from raftka.pipeline.lake.read import File, Plan, narrowed, plan, read, shape
 from raftka.pipeline.lake.table import Attempt, Done, abort, commit, prepare
+from raftka.pipeline.lake.where import pushed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,7 +44,7 @@ class DefaultSource(DataSource):  # type: ignore[misc]
 
     def reader(self, schema: StructType) -> "BatchReader":
         lake = self._read()
-        return BatchReader(lake, plan(lake, schema.names))
+        return (FilteredReader if lake.takes_filters else BatchReader)(lake, plan(lake, schema.names))
 
     def writer(self, schema: StructType, overwrite: bool) -> "BatchWriter":
         if overwrite:
@@ -83,6 +85,20 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         assert isinstance(partition, Files)
         return read(self._lake, self._plan, partition.files)
+
+
+class FilteredReader(BatchReader):
+    """For a frame that is asked once: Spark keeps the filters of one query for the next one of the same frame."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:
+        """Leave out files. Spark filters the rows itself."""
+        told = [
+            pushed(type(each).__name__, each.attribute, getattr(each, "value", None), self._plan.schema)
+            for each in filters
+            if hasattr(each, "attribute")
+        ]
+        self._plan = narrowed(self._lake, self._plan, [each for each in told if each is not None])
+        yield from filters
 
 
 class Message(WriterCommitMessage):  # type: ignore[misc]

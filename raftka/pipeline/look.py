@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from raftka.json_values import Json
 from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.flows.streams import Declared, StreamSpec, connection
+from raftka.pipeline.narrow import wanted
 from raftka.pipeline.topics.brokers import Brokers, open_brokers
 from raftka.pipeline.topics.options import EARLIEST, LATEST, PATIENCE_MS
 from raftka.pipeline.topics.positions import nested
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 QUESTIONS = ("select", "with", "from", "values", "table", "describe", "desc", "explain")
 AS_TEXT = ("cast(key as string) as key", "cast(value as string) as value", "partition", "offset", "timestamp")
+FILTERS = "spark.sql.python.filterPushdown.enabled"
 UNKNOWN = "TABLE_OR_VIEW_NOT_FOUND"
 
 
@@ -57,7 +59,8 @@ def look(spark: "SparkSession", query: str, places: Places, limit: int) -> Looke
     names = _Names(spark, places)
     try:
         frame = _asked(spark, query, names)
-        rows = frame.take(limit + 1)
+        with names.narrowed(frame, query) as narrow:
+            rows = narrow.take(limit + 1)
     finally:
         names.drop_views()
     return Looked(frame.columns, [{name: plain(row[at]) for at, name in enumerate(frame.columns)} for row in rows[:limit]], len(rows) <= limit)
@@ -89,6 +92,35 @@ class _Names:
     def __init__(self, spark: "SparkSession", places: Places) -> None:
         self._spark, self._places = spark, places
         self._made: set[str] = set()
+        self._lakes: dict[str, tuple[str, dict[str, str], tuple[str, ...]]] = {}  # path, options and columns of those that the query reads
+
+    @contextmanager
+    def narrowed(self, frame: "DataFrame", query: str) -> "Iterator[DataFrame]":
+        """The query again, on views of lakes that have the needed columns alone, and leave out files by the query's filters."""
+        found = wanted(json.loads(frame._jdf.queryExecution().optimizedPlan().toJSON()), len(self._lakes)) if self._lakes else None
+        if found is None or not found.columns:
+            yield frame
+            return
+        before, told = self._spark.conf.get(FILTERS), str(found.takes_filters).lower()
+        self._spark.conf.set(FILTERS, told)
+        try:
+            yield self._again(query, found.columns, told) or self._again(query, {}, told) or frame
+        finally:
+            self._spark.conf.set(FILTERS, before)
+
+    def _again(self, query: str, columns: Mapping[tuple[str, ...], tuple[str, ...]], takes_filters: str) -> "DataFrame | None":
+        """None: the query names columns that it does not need."""
+        from pyspark.errors import AnalysisException
+
+        for name, (path, options, known) in self._lakes.items():
+            some = columns.get(known, ())
+            told = {"columns": ",".join(some)} if some and not any("," in each for each in some) else {}
+            reader = self._spark.read.format("raftka_delta").options(**options, **told, takeFilters=takes_filters)
+            reader.load(path).createOrReplaceTempView(f"`{name}`")
+        try:
+            return self._spark.sql(query)
+        except AnalysisException:
+            return None
 
     def make(self, name: str) -> None:
         """Raises PipelineError when there is nothing of this name."""
@@ -109,7 +141,9 @@ class _Names:
         for output in found.outputs:
             if name == output.name and output.path is not None:
                 storage = {key: value for key, value in output.options.items() if key.lower().startswith("storage.")}  # the others are of writing
-                return self._spark.read.format("raftka_delta").options(**storage).load(output.path)
+                frame = self._spark.read.format("raftka_delta").options(**storage).load(output.path)
+                self._lakes[name] = output.path, storage, tuple(frame.columns)
+                return frame
         for stream in found.streams:
             if name in (stream.name, f"{stream.name}_raw", f"{stream.name}_bad"):
                 return self._stream(found, stream, name)

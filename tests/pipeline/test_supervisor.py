@@ -1,5 +1,6 @@
 """Flows that fail and begin again, what is added up of their reports, what is made of Spark's errors. No Spark: queries are plain objects."""
 
+import json
 import re
 from itertools import pairwise
 from typing import Any
@@ -161,3 +162,17 @@ def test_lag_is_the_distance_to_the_end() -> None:
 )
 def test_errors_come_with_the_next_step(why: str, said: str) -> None:
     assert re.search(said, explained(why, "/c/lake")) or explained(why, "/c/lake") == said
+
+
+def test_rows_of_topics_are_offsets_and_of_others_what_spark_says() -> None:
+    from raftka.pipeline.flows.supervisor import rows_of
+
+    def source(start: Any, end: Any, rows: int) -> dict[str, Any]:
+        return {"startOffset": start, "endOffset": end, "numInputRows": rows}
+
+    ours = {"t": {"0": 30, "1": 9}, "$raftka": {"began": {"t": {"0": 10, "1": 9}}}}
+    assert rows_of({"numInputRows": 7}) == 7
+    assert rows_of({"numInputRows": 7, "sources": [source(None, {"logOffset": 0}, 7)]}) == 7
+    assert rows_of({"numInputRows": 2, "sources": [source(None, json.dumps(ours), 2)]}) == 20
+    assert rows_of({"numInputRows": 0, "sources": [source({"t": {"0": 10}}, {"t": {"0": 15, "1": 2}}, 0)]}) == 7
+    assert rows_of({"numInputRows": 3, "sources": [source(None, {"t": {"0": 15}}, 3), source({"u": {"0": 1}}, {"u": {"0": 1}}, 0)]}) == 3

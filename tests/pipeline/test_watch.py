@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -107,15 +107,18 @@ START_S = 1_700_000_000
 
 def test_sparks_side_keeps_one_timer_a_truck() -> None:
     pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
-    from pyspark.sql import Row
+    import pyarrow as pa
 
-    from raftka.pipeline.flows.moves import Watching
+    from raftka.pipeline.flows.moves import READING, Watching
+    from raftka.pipeline.flows.packs import packed
 
-    def rows(*readings: tuple[float, float | None]) -> Iterator[Row]:
-        moments = [(datetime.fromtimestamp(START_S + second), speed) for second, speed in readings]
-        return iter([Row(truck=7, latitude=5.0, longitude=6.0, speed_kmh=speed, _timestamp=moment) for moment, speed in moments])
+    def rows(*readings: tuple[float, float | None]) -> Iterator[dict[str, bytes]]:
+        times = pa.array([datetime.fromtimestamp(START_S + second, UTC) for second, _ in readings], pa.timestamp("us", "UTC"))
+        count, speeds = len(readings), pa.array([speed for _, speed in readings], pa.float64())
+        table = pa.table({"truck": [7] * count, "at": times, "latitude": [5.0] * count, "longitude": [6.0] * count, "speed_kmh": speeds})
+        return (row for batch in packed(table.to_batches(), "truck", "at", READING) for row in batch.to_pylist())
 
-    handle, watching = Handle(), Watching(RULES, "_timestamp")
+    handle, watching = Handle(), Watching(RULES)
     watching.init(handle)
 
     assert list(watching.handleInputRows((7,), rows((1, 50.0)), None)) == []

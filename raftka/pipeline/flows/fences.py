@@ -57,11 +57,18 @@ def crossed(ring: Ring, x: float, y: float) -> bool:
 
 def moves(fences: Iterable[Fence], known: Whereabouts, positions: Iterable[Position]) -> tuple[list[Move], Whereabouts]:
     """Return the fences entered and left. A position that is not later than the last known one is skipped."""
-    fences, found = tuple(fences), []
-    for each in sorted(positions):
+    fences = tuple(fences)
+    return moved(
+        known, ((each, frozenset(fence.name for fence in fences if fence.holds(each.longitude, each.latitude))) for each in sorted(positions))
+    )
+
+
+def moved(known: Whereabouts, positions: Iterable[tuple[Position, frozenset[str]]]) -> tuple[list[Move], Whereabouts]:
+    """The same for positions by time, with the names of the fences that each is in."""
+    found: list[Move] = []
+    for each, inside in positions:
         if each.at_us <= known.at_us:
             continue
-        inside = frozenset(fence.name for fence in fences if fence.holds(each.longitude, each.latitude))
         found += [Move("LEAVE", name, each) for name in sorted(known.inside - inside)]
         found += [Move("ENTER", name, each) for name in sorted(inside - known.inside)]
         known = Whereabouts(each.at_us, inside)

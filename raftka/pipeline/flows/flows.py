@@ -4,6 +4,7 @@ In a definition nothing may ask Spark what a frame looks like, and Connect's fra
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,15 +14,17 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import StringType, StructType
 
+from raftka.pipeline.flows.frames import of_source, with_schema
+from raftka.pipeline.flows.packs import Packing
 from raftka.pipeline.flows.sources import declare_source
-from raftka.pipeline.flows.streams import Declared, Output, StreamSpec, load
+from raftka.pipeline.flows.streams import Declared, Output, StreamSpec, decoder_of, digest_of, load
 from raftka.pipeline.records.arrow_types import ERROR
-from raftka.pipeline.records.decoding import TEXT, Decoder
-from raftka.pipeline.records.envelopes import EnvelopeDecoder
+from raftka.pipeline.records.decoding import TEXT
 from raftka.pipeline.records.fields import spark_json
 from raftka.pipeline.topics.creation import ensure_topics
+from raftka.pipeline.topics.shared import BAD, GOOD, RECORD
+from raftka.pipeline.topics.shared import RAW as RAW_ROWS
 
-RECORD = ("topic", "partition", "offset", "timestamp", "key")  # of each record, with _ before it in the view of its fields
 RAW = StructType.fromJson(
     {
         "type": "struct",
@@ -56,21 +59,52 @@ def declare(path: str | Path = "streams.yml") -> Declared:
 
 def raw(found: Declared, stream: StreamSpec, bounded: Mapping[str, str] | None = None) -> DataFrame:
     """Records as they are; with options of where they begin and end as a batch."""
+    if bounded is None and _is_shared(found, stream):
+        return with_schema(_shared(found, stream, RAW_ROWS), RAW)
     reader = SparkSession.active().readStream if bounded is None else SparkSession.active().read
     options = {**found.connection, "subscribe": stream.topic, **stream.options, **(bounded or {})}
     return with_schema(reader.format("raftka").options(**options).load(), RAW)
 
 
+def _is_shared(found: Declared, stream: StreamSpec) -> bool:
+    return stream.shared and found.file is not None
+
+
+def _shared(found: Declared, stream: StreamSpec, rows: str, packing: Packing | None = None) -> DataFrame:
+    """Rows of a stream whose records are fetched and decoded once for all flows."""
+    which = {"stream.file": str(found.file), "stream.name": stream.name, "stream.rows": rows, "stream.digest": digest_of(stream)}
+    packs = {} if packing is None else {"stream.packing": packing.as_json()}
+    options = {**found.connection, "subscribe": stream.topic, **stream.options, **which, **packs}
+    return SparkSession.active().readStream.format("raftka_stream").options(**options).load()
+
+
+def _packed(found: Declared, stream: StreamSpec, packing: Packing) -> DataFrame | None:
+    """Packs made where records are read, with the watermark that the rows would have."""
+    if packing.at != "_timestamp" or (stream.watermark is not None and stream.watermark[0] != packing.at):
+        return None
+    fields = _shape(stream)
+    frame = _shared(found, stream, GOOD, packing)
+    if stream.watermark is not None:  # on a column of its own: what is late for it counts
+        frame = frame.withColumn("_newest", f.col(packing.at)).withWatermark("_newest", stream.watermark[1]).drop("_newest")
+    if not packing.numbers:
+        return with_schema(frame, fields)
+    shape = StructType([fields[packing.key]])
+    for name in packing.columns:
+        shape = shape.add(name, "binary")
+    return with_schema(frame.drop(packing.at), shape)
+
+
+def _shape(stream: StreamSpec) -> StructType:
+    shape = StructType.fromJson(spark_json(stream.fields or TEXT))
+    for each in RECORD:
+        shape = shape.add(f"_{each}", RAW[each].dataType)
+    return shape
+
+
 def parsed(found: Declared, stream: StreamSpec, bounded: Mapping[str, str] | None = None) -> DataFrame:
     """`_decoded` beside the record's own columns: its fields, or why there are none."""
     wanted = StructType.fromJson(spark_json(stream.fields or TEXT)).add(ERROR, "string")
-    return _with_decoded(found, stream, bounded, _decoder(stream).columns, wanted)
-
-
-def _decoder(stream: StreamSpec) -> Decoder:
-    if stream.envelope is not None:
-        return EnvelopeDecoder(stream.formats, stream.fields, stream.envelope, stream.schemas, stream.registry)
-    return Decoder(stream.formats, stream.fields, stream.schemas, stream.registry)
+    return _with_decoded(found, stream, bounded, decoder_of(stream).columns, wanted)
 
 
 def _with_decoded(
@@ -88,30 +122,25 @@ def _with_decoded(
 def good(found: Declared, name: str, bounded: Mapping[str, str] | None = None) -> DataFrame:
     """The fields, and with _ before them what says which record it was. What a view of this name shows; for Python functions on streams."""
     stream = found.stream(name)
-    names = [each.name for each in stream.fields or TEXT]
-    rows = parsed(found, stream, bounded).where(f"_decoded.{ERROR} is null")
-    rows = rows.select(*[f.col(f"_decoded.{each}") for each in names], *[f.col(each).alias(f"_{each}") for each in RECORD])
-    rows = rows if stream.watermark is None else rows.withWatermark(*stream.watermark)
-    shape = StructType.fromJson(spark_json(stream.fields or TEXT))
-    for each in RECORD:
-        shape = shape.add(f"_{each}", RAW[each].dataType)
-    return with_schema(rows, shape)
+    if bounded is None and _is_shared(found, stream):
+        rows = _shared(found, stream, GOOD)
+    else:
+        rows = parsed(found, stream, bounded).where(f"_decoded.{ERROR} is null")
+        names = [each.name for each in stream.fields or TEXT]
+        rows = rows.select(*[f.col(f"_decoded.{each}") for each in names], *[f.col(each).alias(f"_{each}") for each in RECORD])
+    rows = with_schema(rows if stream.watermark is None else rows.withWatermark(*stream.watermark), _shape(stream))
+    return of_source(rows, partial(_packed, found, stream)) if bounded is None and _is_shared(found, stream) else rows
 
 
 def bad(found: Declared, stream: StreamSpec, bounded: Mapping[str, str] | None = None) -> DataFrame:
     """As a dead letter: the record as it was, with headers that say where it was and what is wrong with it."""
+    if bounded is None and _is_shared(found, stream):
+        return _shared(found, stream, BAD)
     # The errors alone: the fields of the records that fit would go from Python to Java for nothing.
-    rows = _with_decoded(found, stream, bounded, _decoder(stream).errors, StringType()).where("_decoded is not null")
+    rows = _with_decoded(found, stream, bounded, decoder_of(stream).errors, StringType()).where("_decoded is not null")
     headers = {"topic": "topic", "partition": "partition", "offset": "offset", "timestamp": "unix_millis(timestamp)", "error": "_decoded"}
     pairs = ", ".join(f"named_struct('key', '{name}', 'value', cast(cast({what} as string) as binary))" for name, what in headers.items())
     return rows.selectExpr("key", "value", f"array({pairs}) as headers")
-
-
-def with_schema(frame: DataFrame, shape: StructType) -> DataFrame:
-    """The frame, which knows its columns now."""
-    if "connect" in type(frame).__module__:
-        frame._cached_schema = shape
-    return frame
 
 
 def _views(found: Declared, stream: StreamSpec) -> None:

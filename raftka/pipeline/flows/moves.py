@@ -8,29 +8,39 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import numpy as np
 from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming import StatefulProcessor
-from pyspark.sql.types import StringType, StructType
+from pyspark.sql.types import BinaryType, StringType, StructType
 
 from raftka.json_values import JsonObject
-from raftka.pipeline.flows.fences import NOWHERE, Fence, Move, Position, Whereabouts, moves
-from raftka.pipeline.flows.watch import Alarm, Reading, Rules, Watched, expired, silent_at, watch
+from raftka.pipeline.flows.fences import NOWHERE, Fence, Move, Position, Whereabouts, moved
+from raftka.pipeline.flows.frames import packed_by_source, with_schema
+from raftka.pipeline.flows.packs import Packing, readings, together, turns
+from raftka.pipeline.flows.watch import Alarm, Rules, Watched, expired, silent_at, watch
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StatefulProcessorHandle
     from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo
 
+PLACE = ("latitude", "longitude")
+READING = (*PLACE, "speed_kmh")
 RECORD = StructType().add("key", StringType()).add("value", StringType())
 
 
 def latest(positions: DataFrame, truck: str = "truck", at: str = "_timestamp") -> DataFrame:
     """Records for a compacted topic: the newest position of each truck, all its columns as JSON."""
-    return positions.groupBy(truck).transformWithState(Newest(truck, at), RECORD, "append", "none")
+    packing, shape = Packing(truck, at), positions.schema
+    few = packed_by_source(positions, packing)
+    if few is None:
+        few = with_schema(positions.mapInArrow(packing.rows, shape), shape)
+    return few.groupBy(truck).transformWithState(Newest(truck, at), RECORD, "append", "none")
 
 
 def alerts(positions: DataFrame, fences: Sequence[Fence], truck: str = "truck", at: str = "_timestamp") -> DataFrame:
     """Records of ENTER and LEAVE. Each has an id that is the same when it is written again."""
-    return positions.groupBy(truck).transformWithState(Crossing(tuple(fences), at), RECORD, "append", "none")
+    packs = _packs(positions, truck, at, PLACE, fences)
+    return packs.groupBy(truck).transformWithState(Crossing(tuple(each.name for each in fences)), RECORD, "append", "none")
 
 
 def watched(
@@ -39,7 +49,21 @@ def watched(
     """Records of SPEEDING, SILENT and HEARD, with ids as those of `alerts`. Silence is found when the watermark has passed its end, so the stream
     needs one, and another truck must be heard of: where all are silent, time stands still."""
     rules = Rules(speed_kmh, None if silent_minutes is None else round(silent_minutes * 60_000_000))
-    return positions.groupBy(truck).transformWithState(Watching(rules, at), RECORD, "append", "eventTime")
+    return _packs(positions, truck, at, READING).groupBy(truck).transformWithState(Watching(rules), RECORD, "append", "eventTime")
+
+
+def _packs(positions: DataFrame, truck: str, at: str, numbers: Sequence[str], fences: Sequence[Fence] = ()) -> DataFrame:
+    """The positions of each truck that a task has at hand, as one row."""
+    packing = Packing(truck, at, tuple(numbers), tuple(fences))
+    packs = packed_by_source(positions, packing)
+    if packs is not None:
+        return packs
+    known = positions.schema
+    shape = StructType([known[truck]])
+    for name in packing.columns:
+        shape = shape.add(name, BinaryType())
+    columns = with_schema(positions.select(truck, at, *numbers), StructType([known[name] for name in (truck, at, *numbers)]))
+    return with_schema(columns.mapInArrow(packing.rows, shape), shape)
 
 
 class Newest(StatefulProcessor):  # type: ignore[misc]
@@ -62,8 +86,10 @@ class Newest(StatefulProcessor):  # type: ignore[misc]
 
 
 class Crossing(StatefulProcessor):  # type: ignore[misc]
-    def __init__(self, fences: tuple[Fence, ...], at: str) -> None:
-        self._fences, self._at = fences, at
+    """Gets packs."""
+
+    def __init__(self, fences: tuple[str, ...]) -> None:
+        self._fences = fences
 
     def init(self, handle: "StatefulProcessorHandle") -> None:
         self._known = handle.getValueState("known", StructType().add("at_us", "long").add("inside", "string"))
@@ -73,21 +99,29 @@ class Crossing(StatefulProcessor):  # type: ignore[misc]
         if self._known.exists():
             at_us, inside = self._known.get()
             known = Whereabouts(at_us, frozenset(json.loads(inside)))
-        found, now = moves(self._fences, known, [Position(microseconds(row[self._at]), row["latitude"], row["longitude"]) for row in rows])
+        found, now = moved(known, self._positions(rows, known.at_us))
         if now != known:
             self._known.update((now.at_us, json.dumps(sorted(now.inside))))
         for each in found:
             yield Row(key=str(key[0]), value=json.dumps(alert(str(key[0]), each)))
+
+    def _positions(self, packs: Iterator[Row], after_us: int) -> Iterator[tuple[Position, frozenset[str]]]:
+        there = together(packs, PLACE, after_us, width=-(-len(self._fences) // 8))
+        some = there.take(turns(there))
+        latitudes, longitudes = (each.tolist() for each in some.others[:2])
+        bits = np.unpackbits(some.others[2], axis=1, count=len(self._fences)).tolist() if self._fences else [[]] * len(some.at_us)
+        for at_us, latitude, longitude, mask in zip(some.at_us.tolist(), latitudes, longitudes, bits, strict=True):
+            yield Position(at_us, latitude, longitude), frozenset(name for name, is_in in zip(self._fences, mask, strict=True) if is_in)
 
     def close(self) -> None:
         pass
 
 
 class Watching(StatefulProcessor):  # type: ignore[misc]
-    """One timer for each truck that is not silent: when it would be."""
+    """Gets packs. One timer for each truck that is not silent: when it would be."""
 
-    def __init__(self, rules: Rules, at: str) -> None:
-        self._rules, self._at = rules, at
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
 
     def init(self, handle: "StatefulProcessorHandle") -> None:
         self._handle = handle
@@ -96,8 +130,8 @@ class Watching(StatefulProcessor):  # type: ignore[misc]
 
     def handleInputRows(self, key: tuple[object], rows: Iterator[Row], timerValues: object) -> Iterator[Row]:
         before = Watched(*self._known.get()) if self._known.exists() else None
-        readings = [Reading(microseconds(row[self._at]), row["latitude"], row["longitude"], row["speed_kmh"]) for row in rows]
-        found, now = watch(self._rules, before, readings)
+        there = together(rows, READING, NOWHERE.at_us if before is None else before.at_us)
+        found, now = watch(self._rules, before, readings(self._rules, before, there))
         if now is not None and now != before:
             self._known.update(tuple(now))
             self._set_timer(before, now)

@@ -3,6 +3,7 @@ file."""
 
 import logging
 import os
+import shutil
 import signal
 import threading
 import time
@@ -18,7 +19,7 @@ from raftka.pipeline.flows.requests import clear, serve
 from raftka.pipeline.flows.supervisor import FIRST_PAUSE_S, LONGEST_PAUSE_S, Supervised
 from raftka.pipeline.page import Page, page_of
 from raftka.pipeline.project import Project, held, load_project, write_status
-from raftka.pipeline.spark import session
+from raftka.pipeline.spark import is_local, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,6 +68,8 @@ class Running:
 
     def begin(self, master: str | None, config: Mapping[str, str], stopping: threading.Event) -> None:
         settings = {**STATIC, **self._project.configuration, **config}
+        if is_local({**settings, **({"spark.master": master} if master else {})}) and "," not in str(self._project.folder):  # Spark's is a list
+            settings.setdefault("spark.local.dir", str(self._emptied()))
         self._write_status("starting")
         log = self._project.state / "spark.log"
         self._spark = session(self._project.name, settings, master=master, log=log, held=self._lock)
@@ -81,6 +84,13 @@ class Running:
             self._flows.append(Supervised(flow.name, partial(graph.start, flow, self._every_s), checkpoint))
         clear(self._project)
         self._live = Live(self._project, graph, self._flows, self._every_s, self._say)
+
+    def _emptied(self) -> Path:
+        """The folder for blocks and for what flows share. A Java that was killed has left its own there."""
+        folder = self._project.state / "local"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(mode=0o700)
+        return folder
 
     def _loaded(self, stopping: threading.Event) -> Any:
         """Definitions ask brokers, which may be away. None: it is to end before they were back."""

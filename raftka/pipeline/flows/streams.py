@@ -16,6 +16,7 @@ page: {positions: truck_positions, alerts: truck_alerts, fences: fences.geojson}
 """
 
 import difflib
+import hashlib
 import json
 import os
 import re
@@ -27,6 +28,8 @@ from raftka.json_values import Json, JsonObject
 from raftka.pipeline.connect import specs
 from raftka.pipeline.connect.specs import Sink, Source
 from raftka.pipeline.errors import OptionRefused, PipelineError
+from raftka.pipeline.records.decoding import Decoder
+from raftka.pipeline.records.envelopes import EnvelopeDecoder
 from raftka.pipeline.records.fields import ADDED, Envelope, Field, envelope, fields
 from raftka.pipeline.records.registry_client import RegistryAccess
 from raftka.pipeline.topics.security import FILE_OPTION
@@ -41,7 +44,7 @@ PAGE = ["title", "noun", "positions", "alerts", "fences", "history"]
 TITLE, NOUN = "Trucks", "truck"  # of a page that does not say
 HISTORY = ["from", "at", "key"]
 REGISTRY = ["url", "user", "password_from", "ca", "certificate", "key"]
-STREAM = ["topic", "format", "envelope", "key", "registry", "schemas", "fields", "watermark", "options"]
+STREAM = ["topic", "format", "envelope", "key", "registry", "schemas", "fields", "watermark", "options", "shared"]
 OUTPUT = ["from", "topic", "delta", "mode", "key", "order", "delete", "columns", "options", "partitions", "config"]
 
 
@@ -56,6 +59,7 @@ class StreamSpec:
     options: Mapping[str, str]
     registry: RegistryAccess | None = None
     envelope: Envelope | None = None  # its records change rows: `fields` has what it adds to the declared ones
+    shared: bool = True  # records are fetched and decoded once for all flows of the stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,7 @@ class Declared:
     page: Shown | None = None
     security: Path | None = None  # the file with the client properties of the cluster
     sources: tuple[Source, ...] = ()  # streams that are read from elsewhere than topics
+    file: Path | None = None  # that declares all this
 
     @property
     def connection(self) -> dict[str, str]:
@@ -117,6 +122,17 @@ class Declared:
             if each.name == name:
                 return each
         raise OptionRefused(f"there is no stream {name} among {', '.join(each.name for each in self.streams)}")
+
+
+def decoder_of(stream: StreamSpec) -> Decoder:
+    if stream.envelope is not None:
+        return EnvelopeDecoder(stream.formats, stream.fields, stream.envelope, stream.schemas, stream.registry)
+    return Decoder(stream.formats, stream.fields, stream.schemas, stream.registry)
+
+
+def digest_of(stream: StreamSpec) -> str:
+    """The same for the same declaration. Knows no secret: a registry's password does not count."""
+    return hashlib.sha256(repr(stream).encode()).hexdigest()[:32]
 
 
 def connection(bootstrap: str, config: Path | None) -> dict[str, str]:
@@ -136,7 +152,7 @@ def load(path: Path) -> Declared:
     import yaml
 
     try:
-        return declared(yaml.safe_load(path.read_text()), path.parent)
+        return replace(declared(yaml.safe_load(path.read_text()), path.parent), file=path.absolute())
     except FileNotFoundError:
         raise PipelineError(f"{path} is not there. `raftka pipeline init trucks DIR` writes a project to begin with") from None
     except yaml.YAMLError as error:
@@ -203,9 +219,11 @@ def _stream(name: str, told: Mapping[str, object], folder: Path, registry: Regis
     schemas = _schemas(folder / str(told.get("schemas", "schemas"))) if "avro" in formats and registry is None else {}
     options = {"startingOffsets": "earliest"} | {key: str(value) for key, value in _mapping(told.get("options", {}), f"{name}.options").items()}
     watermark = _watermark(told.get("watermark"), name)
-    return StreamSpec(
-        _name(name), str(told["topic"]), formats, wanted, schemas, watermark, options, None if formats == ("string",) else registry, found
-    )
+    shared = told.get("shared", True)
+    if not isinstance(shared, bool):
+        raise OptionRefused(f"{name}.shared is {shared!r}: true or false")
+    registry = None if formats == ("string",) else registry
+    return StreamSpec(_name(name), str(told["topic"]), formats, wanted, schemas, watermark, options, registry, found, shared)
 
 
 def _registry(told: object, where: str, folder: Path, environment: Mapping[str, str], url: str | None = None) -> RegistryAccess:

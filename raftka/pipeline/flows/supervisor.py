@@ -122,7 +122,7 @@ class Supervised:
         return found[begin:]
 
     def _report(self, progress: Mapping[str, Json]) -> str | None:
-        known, rows = self.reported, int(progress.get("numInputRows") or 0)
+        known, rows = self.reported, rows_of(progress)
         known.state, known.error, known.at = "running", None, str(progress["timestamp"])
         self._failed_in_a_row, self._reported_since = 0, True
         known.lag = lag_of(progress.get("sources", ()))
@@ -140,6 +140,18 @@ class Supervised:
         return f"{self.name:<14} batch {known.batch:<6} {rows:>9,} rows  {known.seconds:>6.1f} s  lag {lag}{late}"
 
 
+def rows_of(progress: Mapping[str, Json]) -> int:
+    """Rows that were read: of topics the offsets, for a source may hand over few rows for many records."""
+    total, sources = 0, progress.get("sources") or ()
+    for source in sources:
+        end, ours = _offsets(source.get("endOffset")), _told(source.get("endOffset")).get("$raftka")
+        start = _offsets(source.get("startOffset")) or _offsets(ours.get("began") if isinstance(ours, Mapping) else None)
+        if not end or not start:
+            return int(progress.get("numInputRows") or 0)
+        total += sum(offset - start.get(where, 0) for where, offset in end.items())
+    return total if sources else int(progress.get("numInputRows") or 0)
+
+
 def lag_of(sources: Sequence[Mapping[str, object]]) -> int | None:
     """None: nothing is known."""
     total: int | None = None
@@ -151,16 +163,19 @@ def lag_of(sources: Sequence[Mapping[str, object]]) -> int | None:
 
 
 def _offsets(told: object) -> dict[tuple[str, str], int]:
-    """Topics and their partitions in an offset of a query: JSON, perhaps twice."""
+    """Topics and their partitions in an offset of a query."""
+    topics = {topic: each for topic, each in _told(told).items() if isinstance(each, Mapping) and not topic.startswith("$")}
+    return {(topic, partition): offset for topic, each in topics.items() for partition, offset in each.items() if isinstance(offset, int)}
+
+
+def _told(told: object) -> Mapping[str, Json]:
+    """An offset of a query: JSON, perhaps twice."""
     if isinstance(told, str):
         try:
             told = json.loads(told)
         except ValueError:
             return {}
-    if not isinstance(told, Mapping):
-        return {}
-    topics = {topic: each for topic, each in told.items() if isinstance(each, Mapping) and not topic.startswith("$")}
-    return {(topic, partition): offset for topic, each in topics.items() for partition, offset in each.items() if isinstance(offset, int)}
+    return told if isinstance(told, Mapping) else {}
 
 
 def explained(why: str, checkpoint: str = "") -> str:

@@ -41,11 +41,14 @@ class Alarm(NamedTuple):
 
 
 def watch(rules: Rules, known: Watched | None, readings: Iterable[Reading]) -> tuple[list[Alarm], Watched | None]:
-    """A reading that is not later than the last known one is skipped. SPEEDING is found once until a reading is not too fast any more; a reading
+    """A reading that is not later than the last known one is skipped, and one that comes when the silence that it would have ended is reported: it is
+    too late. SPEEDING is found once until a reading is not too fast any more; a reading
     without a speed changes nothing of that."""
     found: list[Alarm] = []
     for each in sorted(readings, key=lambda reading: reading.at_us):
         if known is not None and each.at_us <= known.at_us:
+            continue
+        if known is not None and known.is_silent and (silence_us := silent_at(rules, known)) is not None and each.at_us < silence_us:
             continue
         if known is not None:
             some, known = expired(rules, known, each.at_us)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from raftka.pipeline.connect.options import Keyed, keyed
 from raftka.pipeline.errors import OptionRefused
 from raftka.pipeline.lake.where import Condition, conditions
-from raftka.pipeline.topics.options import refuse_unknown
+from raftka.pipeline.topics.options import refuse_unknown, truth
 
-READ = ["path", "versionAsOf", "columns", "where"]
+READ = ["path", "versionAsOf", "columns", "where", "takeFilters"]
 KEYED = ["mode", "key", "order", "delete"]
 WRITTEN = ["path", "partitionBy", "compactEvery", "zOrderBy", "checkpointLocation", "queryName", "txnAppId", "txnVersion", *KEYED]
 MODES = ("append", "upsert")
@@ -29,6 +29,7 @@ class Lake:
     transaction: tuple[str, int] | None = None  # of a batch query: name and number, as Delta has them
     z_order_by: tuple[str, ...] = ()  # columns by which compaction sorts rows into files
     keyed: Keyed | None = None  # rows change those with their key; None: rows are added
+    takes_filters: bool = False  # Spark's filters leave out files: for a frame that is asked once
 
 
 def lake_options(given: Mapping[str, str], *, known: Sequence[str], streaming: bool = False) -> Lake:
@@ -54,6 +55,7 @@ def lake_options(given: Mapping[str, str], *, known: Sequence[str], streaming: b
         transaction,
         _names(options, "zOrderBy"),
         keyed_by(options),
+        truth(options, "takeFilters", False),
     )
 
 

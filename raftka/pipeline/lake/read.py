@@ -57,6 +57,15 @@ def plan(lake: Lake, columns: Sequence[str] = (), size: int = TASK_BYTES) -> Pla
     return Plan(table.version(), schema, _known(lake, columns or schema.names, schema), conditions, _tasks(found, size))
 
 
+def narrowed(lake: Lake, found: Plan, filters: Sequence[Condition]) -> Plan:
+    """The same plan without files that have no row for these conditions, which are of the columns' types. Raises PipelineError."""
+    table = demanded(lake, found.version)
+    conditions = (*found.conditions, *filters)
+    with explained(lake):
+        files = _files(table, table.metadata().partition_columns, conditions)
+    return found._replace(conditions=conditions, tasks=_tasks(files, TASK_BYTES))
+
+
 def read(lake: Lake, wanted: Plan, files: Sequence[File]) -> "Iterator[pa.RecordBatch]":
     """Arrow batches of one task. Raises PipelineError."""
     import pyarrow.dataset as ds

@@ -6,7 +6,7 @@ would have each other's rows left out. So a lake is told by an option, which hol
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +19,16 @@ if TYPE_CHECKING:
 TOKEN = re.compile(
     r"\s*(?:(?P<text>'(?:[^']|'')*')|`(?P<quoted>[^`]+)`|(?P<number>-?\d+)(?![\w.])|(?P<word>[A-Za-z_]\w*)|(?P<sign><=|>=|=|<|>|\(|\)|,))", re.ASCII
 )
+FILTERS = {  # of Spark's
+    "EqualTo": "=",
+    "LessThan": "<",
+    "LessThanOrEqual": "<=",
+    "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
+    "In": "in",
+    "IsNull": "null",
+    "IsNotNull": "not null",
+}
 COMPARISONS = ("=", "<", "<=", ">", ">=")
 GRAMMAR = (
     "COLUMN = VALUE (or <, <=, >, >=), COLUMN in (VALUE, ...), COLUMN is null, COLUMN is not null, joined by `and`; a VALUE is 'text', 7, true, false"
@@ -112,6 +122,29 @@ def _tokens(text: str) -> Iterator[tuple[str, Json]]:
             yield "word", word.lower() if word.lower() in ("and", "in", "is", "not", "null", "true", "false") else word
         else:
             yield "sign", match["sign"]
+
+
+def pushed(kind: str, column: Sequence[str], value: object, schema: "pa.Schema") -> Condition | None:
+    """A filter of Spark's, by the name of its class, as a condition that all its rows meet; None: there is none for it."""
+    if len(column) != 1 or column[0] not in schema.names:
+        return None
+    how, types_of = FILTERS.get(kind), schema.field(column[0]).type
+    if how is None:
+        return None
+    values = value if how == "in" else (value,)
+    if how in ("null", "not null"):
+        return Condition(column[0], how)
+    if not isinstance(values, Sequence) or not all(_is_of(each, types_of) for each in values):
+        return None
+    return Condition(column[0], how, tuple(values) if how == "in" else value)
+
+
+def _is_of(value: object, kind: "pa.DataType") -> bool:
+    """Return whether it is a value of this type, compared as Spark compares it."""
+    from pyarrow import types
+
+    tests = {bool: types.is_boolean, int: types.is_integer, str: types.is_string, date: types.is_date}
+    return type(value) in tests and bool(tests[type(value)](kind))
 
 
 def typed(condition: Condition, kind: object) -> Condition:

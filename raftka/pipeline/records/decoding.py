@@ -44,6 +44,11 @@ class Decoder:
     def __getstate__(self) -> JsonObject:
         return {**self.__dict__, "_framed": None, "_fast": None}
 
+    @staticmethod
+    def input_of(batch: pa.RecordBatch) -> pa.Array:
+        """Return what `columns` is to be given of a batch of records."""
+        return batch.column("value")
+
     def columns(self, values: pa.Array) -> pa.StructArray:
         """Turn an array of bytes into an array of structs: the declared fields, and the error of each row without them. No row stops the others."""
         if "string" in self._formats:

@@ -36,6 +36,10 @@ class EnvelopeDecoder(Decoder):
         added = {each.name for each in ADDED[found.kind]}
         self._declared = Group(tuple(each for each in wanted if each.name not in added))
 
+    @staticmethod
+    def input_of(batch: pa.RecordBatch) -> pa.Array:
+        return pa.StructArray.from_arrays([batch.column("key"), batch.column("value")], names=["key", "value"])
+
     def columns(self, values: pa.Array) -> pa.StructArray:
         """As of any decoder; each value is a struct of `key` and `value`."""
         fast = self._fast_rows()
