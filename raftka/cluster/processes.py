@@ -143,7 +143,7 @@ class Processes:
         self._selector.register(node.pidfd, selectors.EVENT_READ, node)
 
     def _forge_for(self, node: NodeProcess) -> Forge | None:
-        """None where the interpreter itself is to see another environment, or to run something else; and for a lone node, which shares with nobody."""
+        """None where the interpreter is to see another environment, or to run something else; and for a lone node, which shares with nobody."""
         if len(self.nodes) == 1 or node.module != PLAIN or "LD_PRELOAD" in node.environment:
             return None
         if self._forge is not None and not self._forge.alive:
