@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -10,10 +12,11 @@ pytest.importorskip("pyarrow", reason="needs raftka[pipeline]")
 from raftka.client.blocking import transaction
 from raftka.client.blocking.producer import Producer, new_identity
 from raftka.client.blocking.transaction import Identity
-from raftka.pipeline.errors import PipelineError
+from raftka.pipeline.errors import OptionRefused, PipelineError
 from raftka.pipeline.topics import decisions, exactly_once
 from raftka.pipeline.topics.brokers import Brokers
 from raftka.pipeline.topics.exactly_once import Handle, Written
+from raftka.pipeline.topics.sink import Transactional
 from raftka.testing import Cluster
 from tests.pipeline.exactly_once import Query, Rows, committed, rows_of
 from tests.pipeline.players import Player
@@ -327,3 +330,21 @@ def test_a_planted_bug_is_found(cluster: Cluster, topic: str, plant: Callable[[p
         plant(patch)
         with pytest.raises((AssertionError, PipelineError, pytest.fail.Exception)):
             rule(cluster, topic)
+
+
+@pytest.mark.parametrize("name", ["plain", "with a space", "with,commas", "50%", "a%2Cb"])
+@pytest.mark.parametrize("times", [0, 1, 2])
+def test_a_query_has_its_name_from_its_checkpoint_however_spark_writes_the_folder(tmp_path: Path, name: str, times: int) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    (folder / "metadata").write_text('{"id": "7"}')
+    told = str(folder)
+    for _ in range(times):
+        told = quote(told)
+
+    assert Transactional(None, told if times == 0 else f"file:{told}").transactional_id == "raftka-spark-7"
+
+
+def test_a_checkpoint_that_the_driver_cannot_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OptionRefused, match="needs a name that is the query's alone"):
+        Transactional(None, f"file:{tmp_path}").transactional_id  # noqa: B018

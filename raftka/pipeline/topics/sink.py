@@ -53,16 +53,24 @@ class Transactional:
         """Raises OptionRefused."""
         if self.given_id is not None:
             return self.given_id
+        for folder in self._folders():
+            try:
+                return f"raftka-spark-{json.loads((folder / 'metadata').read_text())['id']}"
+            except (OSError, ValueError, KeyError, TypeError):
+                continue
+        raise OptionRefused(
+            f"deliveryGuarantee={EXACTLY_ONCE} needs a name that is the query's alone, and the driver cannot read one in the checkpoint "
+            f"{self.checkpoint or '(none is set as an option)'}: set checkpointLocation to a folder of the driver's machine, or "
+            "kafka.transactional.id to a name that no other query has"
+        )
+
+    def _folders(self) -> tuple[Path, ...]:
+        """What the option may mean: Spark makes a URI of a folder, and of a URI sometimes another one."""
         scheme, separator, rest = self.checkpoint.partition(":")
-        folder = Path(unquote("/" + rest.lstrip("/")) if separator and scheme == "file" else self.checkpoint)
-        try:
-            return f"raftka-spark-{json.loads((folder / 'metadata').read_text())['id']}"
-        except (OSError, ValueError, KeyError, TypeError):
-            raise OptionRefused(
-                f"deliveryGuarantee={EXACTLY_ONCE} needs a name that is the query's alone, and the driver cannot read one in the checkpoint "
-                f"{self.checkpoint or '(none is set as an option)'}: set checkpointLocation to a folder of the driver's machine, or "
-                "kafka.transactional.id to a name that no other query has"
-            ) from None
+        if not separator or scheme != "file":
+            return (Path(self.checkpoint),)
+        once = unquote("/" + rest.lstrip("/"))
+        return Path(once), Path(unquote(once))
 
 
 @dataclass(frozen=True, slots=True)
