@@ -19,7 +19,7 @@ from tests.clients.test_transactions import leader
 from tests.clients.toolchains import Program
 
 TOPIC = "lines"
-LINES = 300  # of a piece; one is written before each kill, and after the last one
+LINES = 1000  # of a piece; one is written before each kill, and after the last one
 LINE_BYTES = 1024  # the buffer of the file source, which does not look at what is left in it until the file grows
 PATIENCE_S = 120
 ASK_S = 30

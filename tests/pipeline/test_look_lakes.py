@@ -6,9 +6,11 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+pytest.importorskip("pyarrow", reason="needs raftka[pipeline]")
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
 pytest.importorskip("deltalake", reason="needs raftka[pipeline]")

@@ -9,8 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
+
+pytest.importorskip("pyarrow", reason="needs raftka[pipeline]")
+import pyarrow as pa
 
 pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
 pytest.importorskip("grpc", reason="needs raftka[pipeline]")

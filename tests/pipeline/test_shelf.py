@@ -6,8 +6,10 @@ import threading
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
+
+pytest.importorskip("pyarrow", reason="needs raftka[pipeline]")
+import pyarrow as pa
 
 from raftka.pipeline.topics import shelf as shelf_module
 from raftka.pipeline.topics.shelf import PARTS, Shelf, between

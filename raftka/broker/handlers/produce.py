@@ -254,7 +254,7 @@ class _Produce:
 
         origin = Origin(topic.name or self.services.replicas.find_by_id(topic.topic_id, partition.index).topic, partition.index)
         may_write = lambda name: self.request.may("WRITE", (TOPIC, name))  # noqa: E731
-        self.services.schemas.begin(Check(needed, origin, may_write, self._is_waited_for, hold), done)
+        self.services.schemas.begin(Check(needed, origin, may_write, self._is_waited_for, self.services.context.runtime.clock.now(), hold), done)
         return at_once[0] if at_once else None
 
     def _is_waited_for(self) -> bool:

@@ -21,7 +21,7 @@ from raftka.log.validation import NeedsSchemas, Prepared, RefusedRecords, opened
 from raftka.wire.errors import Code, KafkaError, without_frames
 
 KEPT_S = 300.0  # a schema that was found under its subject may be deleted there for so long
-AGAIN_S = 1.0  # one that was not is asked for again
+AGAIN_S = 1.0  # between two questions for what is not there
 GRACE_S = 0.5  # an instance of a registry may be a moment behind the one that registered a schema
 MOST_REFERENCES = 1_000
 TOLD = 1_000  # records that a refusal names
@@ -55,6 +55,7 @@ class Check(NamedTuple):
     origin: Origin
     may_write: Callable[[str], bool]  # whether the client may write to that topic
     wanted: Wanted
+    came_at: float  # on the runtime's clock: what was registered before is seen
     hold: Callable[[], None]  # called before anything that ends in a later turn
 
     def rule(self, part: Part) -> SchemaRule:
@@ -159,17 +160,26 @@ class SchemaChecks:
         """The names of messages by number, of the Protobuf schemas whose subjects are named after them."""
         messages: dict[int, Mapping[Indexes, str]] = {}
         for number in sorted({use.number for use in found.uses if check.rule(use.part).strategy != TOPIC_NAME}):
-            schema = yield from self._document(schema_of(number))
+            schema = yield from self._document(check, schema_of(number))
             if schema is not None and schema.kind == "PROTOBUF":
-                messages[number] = (yield from self._document(messages_of(number))) or {}
+                messages[number] = (yield from self._document(check, messages_of(number))) or {}
         return messages
 
-    def _document(self, question: Question[T]) -> Steps[T | None]:
-        """The value of what never changes once it is there, None where there is none. Raises RegistryAway."""
+    def _document(self, check: Check, question: Question[T]) -> Steps[T | None]:
+        """The value of what never changes once it is there, None where there was none when the batch came. Raises RegistryAway."""
         found = self.registry.known(question, inf)
-        if found is None or (found.value is None and self.registry.known(question, AGAIN_S) is None):
-            found = cast(Document, (yield partial(self.registry.ask, question)))
+        if found is None or (found.value is None and found.at < check.came_at):
+            found = yield from self._asked(check, question, found)
         return cast(T | None, found.value)
+
+    def _asked(self, check: Check, question: Question[T], before: Document | None) -> Steps[Document]:
+        """What the registry has said since the batch came. Batches that name what is not there wait for each other: one question in AGAIN_S."""
+        if before is not None:
+            yield partial(self._pause, before.at + AGAIN_S - self._now())
+            found = self.registry.known(question, inf)
+            if found is not None and found.at >= check.came_at:
+                return found
+        return cast(Document, (yield partial(self.registry.ask, question)))
 
     def _wrong(self, check: Check, use: Use, messages: Mapping[Indexes, str], has_waited: bool) -> Steps[tuple[str | None, bool]]:
         """Why the schema is none of the subject's; and whether this batch has waited for a registry that may be behind."""
@@ -180,24 +190,25 @@ class SchemaChecks:
         found = self.registry.known(question, KEPT_S)
         if _has(found, subject):
             return None, has_waited
-        if found is not None and self.registry.known(question, AGAIN_S) is not None:
-            return here, has_waited
-        found = cast(Document, (yield partial(self.registry.ask, question)))
+        if found is None or found.at < check.came_at:
+            found = yield from self._asked(check, question, found)
         if not _has(found, subject) and not has_waited:
             has_waited = True
-            yield self._pause
+            yield partial(self._pause, GRACE_S)
             found = cast(Document, (yield partial(self.registry.ask, question)))
         return (None if _has(found, subject) else here), has_waited
 
-    def _pause(self, done: Callable[[None], None]) -> None:
-        clock = self._context.runtime.clock
-        clock.call_at(clock.now() + GRACE_S, partial(done, None))
+    def _pause(self, seconds: float, done: Callable[[None], None]) -> None:
+        self._context.runtime.clock.call_at(self._now() + max(0.0, seconds), partial(done, None))
+
+    def _now(self) -> float:
+        return self._context.runtime.clock.now()
 
     def _subject(self, check: Check, use: Use, messages: Mapping[Indexes, str]) -> Steps[str | None]:
         strategy = check.rule(use.part).strategy
         if strategy == TOPIC_NAME:
             return f"{check.origin.topic}-{use.part}"
-        schema = yield from self._document(schema_of(use.number))
+        schema = yield from self._document(check, schema_of(use.number))
         if schema is None:
             return None
         name = messages.get(use.indexes) if schema.kind == "PROTOBUF" else schema.name
@@ -213,7 +224,7 @@ class SchemaChecks:
             raise KafkaError(TRY_AGAIN, "Payloads cannot be compared with their schemas on this node: it needs raftka[registry]")
         schemas = {}
         for number in sorted({number for _, number in uses}):
-            schemas[number] = yield from self._whole(number)
+            schemas[number] = yield from self._whole(check, number)
 
         def work() -> dict[tuple[Part, int], list[tuple[int, str]]]:
             wrong: dict[tuple[Part, int], list[tuple[int, str]]] = {}
@@ -228,9 +239,9 @@ class SchemaChecks:
             self._context.events.warning("schema_payloads_not_judged", reason=str(error))
             raise KafkaError(TRY_AGAIN, "Payloads cannot be compared with their schemas now: send them again") from error
 
-    def _whole(self, number: int) -> Steps[WholeSchema]:
+    def _whole(self, check: Check, number: int) -> Steps[WholeSchema]:
         """The schema with the texts of all that it refers to."""
-        schema = yield from self._document(schema_of(number))
+        schema = yield from self._document(check, schema_of(number))
         if schema is None:
             raise KafkaError(TRY_AGAIN, f"The schema registry has schema {number} no more: send the records again")
         texts: dict[str, str] = {}
@@ -238,7 +249,7 @@ class SchemaChecks:
         waiting = [(each, False) for each in reversed(schema.references)]
         while waiting:
             (name, subject, version), is_ready = waiting.pop()
-            other = yield from self._document(version_of(subject, version))
+            other = yield from self._document(check, version_of(subject, version))
             if other is None:
                 continue  # the judge finds that the schema cannot be used
             if is_ready:

@@ -23,16 +23,18 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from raftka.json_values import Json, JsonObject
 from raftka.pipeline.connect import specs
 from raftka.pipeline.connect.specs import Sink, Source
 from raftka.pipeline.errors import OptionRefused, PipelineError
-from raftka.pipeline.records.decoding import Decoder
-from raftka.pipeline.records.envelopes import EnvelopeDecoder
 from raftka.pipeline.records.fields import ADDED, Envelope, Field, envelope, fields
 from raftka.pipeline.records.registry_client import RegistryAccess
 from raftka.pipeline.topics.security import FILE_OPTION
+
+if TYPE_CHECKING:
+    from raftka.pipeline.records.decoding import Decoder
 
 BOOTSTRAP, SECURITY = "RAFTKA_BOOTSTRAP_SERVER", "RAFTKA_COMMAND_CONFIG"
 REGISTRY_URL, REGISTRY_USER, REGISTRY_PASSWORD = "RAFTKA_REGISTRY_URL", "RAFTKA_REGISTRY_USER", "RAFTKA_REGISTRY_PASSWORD"
@@ -124,7 +126,10 @@ class Declared:
         raise OptionRefused(f"there is no stream {name} among {', '.join(each.name for each in self.streams)}")
 
 
-def decoder_of(stream: StreamSpec) -> Decoder:
+def decoder_of(stream: StreamSpec) -> "Decoder":
+    from raftka.pipeline.records.decoding import Decoder
+    from raftka.pipeline.records.envelopes import EnvelopeDecoder
+
     if stream.envelope is not None:
         return EnvelopeDecoder(stream.formats, stream.fields, stream.envelope, stream.schemas, stream.registry)
     return Decoder(stream.formats, stream.fields, stream.schemas, stream.registry)
