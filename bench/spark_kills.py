@@ -310,7 +310,7 @@ def _kill(pid: int) -> None:
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
-        """It has ended by itself."""
+        """Note that the process has ended by itself."""
 
 
 def kinds_of(count: int, local: bool, seed: int) -> list[str]:

@@ -3,8 +3,8 @@
     the caller ──{"file", "environment"} and the log──> the forge (`python -m raftka.cluster.forge`) ──fork──> node
                <──{"pid"}, later {"ended", "code"}────  imports, then waits; no thread, no Trio
 
-The forge ends with its caller, and its nodes with it. Who needs another program, or another environment for the interpreter itself, starts a node
-the plain way.
+The forge ends with its caller, and its nodes with it. A node that needs another program, or another environment for the interpreter itself, is
+started the plain way.
 """
 
 import ctypes

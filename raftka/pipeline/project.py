@@ -4,7 +4,6 @@ One process at a time may run what lies in one storage: it holds a lock, which i
 nobody writes there any more.
 """
 
-import fcntl
 import json
 import os
 import re
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from raftka.json_values import JsonObject
 from raftka.pipeline.errors import OptionRefused, PipelineError
+from raftka.pipeline.locks import locked
 
 SPECS = ("spark-pipeline.yml", "spark-pipeline.yaml")
 PROJECTS = Path(__file__).parent / "projects"
@@ -131,7 +131,7 @@ def held(project: Project) -> Iterator[int]:
 
 def _take(project: Project, descriptor: int) -> None:
     deadline = time.monotonic() + LEFT_S
-    while not _locked(descriptor):
+    while not locked(descriptor):
         holder = _told(os.pread(descriptor, 4096, 0))
         pid = holder.get("pid", 0)
         if is_alive(pid):
@@ -151,19 +151,11 @@ def holder_of(project: Project) -> int | None:
     except OSError:
         return None
     try:
-        if _locked(descriptor):
+        if locked(descriptor):
             return None
         return int(_told(os.pread(descriptor, 4096, 0)).get("pid", 0)) or None
     finally:
         os.close(descriptor)
-
-
-def _locked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def is_alive(pid: int) -> bool:

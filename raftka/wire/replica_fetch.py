@@ -166,6 +166,8 @@ def read_answer(frame: memoryview, at: int) -> tuple[int, list[Answered]] | None
                 size, at = _count(frame, at)
                 if failed or aborted or frame[at + size]:
                     return None
+                if len(found) == MOST:
+                    return None
                 found.append(Answered(topic_id, index, high_watermark, stable, log_start, frame[at : at + size]))
                 at += size + 1
             if frame[at]:

@@ -1,7 +1,7 @@
 """How many calls of the interpreter a request costs: a guard of the short ways that does not depend on the machine.
 
 Counted in the simulation, so each run counts the same: Python functions of raftka/ but the simulated runtime, and C functions that they call.
-Who makes a request cheaper lowers the number here; who needs more says why in the commit.
+A change that makes a request cheaper lowers the number here; the commit of a change that needs more says why.
 """
 
 import sys

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from raftka.broker.fastpath.follow import FollowPlan
+from raftka.broker.fastpath.follow import FollowPlan, Rows, ShortRequest
 from raftka.broker.replica.fetcher import ReplicaFetcher
 from raftka.wire.errors import Code
 from raftka.wire.messages.fetch import FETCH, FetchResponse
 from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.replica_fetch import MOST, VERSION
 from tests.broker.requests import batch, fetch, produce, produced
 from tests.broker.stage import Stage, Wire
 from tests.broker.test_authorizer import Deny
@@ -149,3 +150,12 @@ def test_who_loses_the_right_is_refused(pretender: tuple[Pretender, list[bool]])
 
     assert answer.responses[0].partitions[0].error_code == Code.TOPIC_AUTHORIZATION_FAILED
     assert not taken  # the dispatcher asks before
+
+
+@pytest.mark.parametrize(("count", "at_once"), [(MOST, True), (MOST + 1, False)])
+def test_a_long_answer_is_encoded_as_its_rows_are_added(count: int, at_once: bool) -> None:
+    """Else thousands of partitions that grow while a short request waits would keep the loop when they are told."""
+    request = object.__new__(ShortRequest)
+    request.api, request.version = FETCH, VERSION
+
+    assert isinstance(request.encoded_rows(FETCH.response.responses.partitions, count), Rows) is at_once

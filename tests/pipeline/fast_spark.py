@@ -1,8 +1,14 @@
 """A Spark that starts fast enough for tests: an archive of its classes, a home whose Python is the installed one, and no frills."""
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from raftka.pipeline.home import fast_home
+from raftka.pipeline.java import cache_folder, java_home, version_of
 
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -29,3 +35,14 @@ def prepare(cache: Path, java: int) -> dict[str, str]:
     else:
         flags = f"{FLAGS} -XX:ArchiveClassesAtExit={archive}"
     return {"SPARK_HOME": str(home), "SPARK_SUBMIT_OPTS": f"{flags} -Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:disable"}
+
+
+@contextmanager
+def fast_environment() -> Iterator[None]:
+    """For processes that tests start: they find Java, this Python and the archive of Spark's classes."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in prepare(cache_folder(), version_of(java_home()) or 0).items():
+            patch.setenv(name, value)
+        patch.setenv("JAVA_HOME", str(java_home()))
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        yield

@@ -1,7 +1,6 @@
 """The orders project: what its player writes are change events, and the pipeline's lake is like the shop, as its users run it."""
 
 import json
-import sys
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -63,14 +62,9 @@ def test_what_the_project_declares() -> None:
 def environment() -> Iterator[None]:
     pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
     pytest.importorskip("deltalake", reason="needs raftka[pipeline]")
-    from raftka.pipeline.java import cache_folder, java_home, version_of
-    from tests.pipeline.fast_spark import prepare
+    from tests.pipeline.fast_spark import fast_environment
 
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in prepare(cache_folder(), version_of(java_home()) or 0).items():
-            patch.setenv(name, value)
-        patch.setenv("JAVA_HOME", str(java_home()))
-        patch.setenv("PYSPARK_PYTHON", sys.executable)
+    with fast_environment():
         yield
 
 

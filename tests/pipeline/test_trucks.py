@@ -15,8 +15,7 @@ pytest.importorskip("grpc", reason="needs raftka[pipeline]")
 pytest.importorskip("deltalake", reason="needs raftka[pipeline]")
 
 from bench.pipeline_kills import ROUNDS, Fleet, Trial, Verdict, crossings
-from raftka.pipeline.java import cache_folder, java_home, version_of
-from tests.pipeline.fast_spark import SETTINGS, prepare
+from tests.pipeline.fast_spark import SETTINGS, fast_environment
 
 MORE = 20
 SESSION = {name: value for name, value in SETTINGS.items() if not name.startswith("spark.sql.warehouse")}
@@ -25,11 +24,7 @@ SECONDS = 600  # for what takes half a minute where nothing else runs
 
 @pytest.fixture(scope="module")
 def environment() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in prepare(cache_folder(), version_of(java_home()) or 0).items():
-            patch.setenv(name, value)
-        patch.setenv("JAVA_HOME", str(java_home()))
-        patch.setenv("PYSPARK_PYTHON", sys.executable)
+    with fast_environment():
         yield
 
 

@@ -150,7 +150,7 @@ def test_answers(seed: int) -> None:
         for topic in answer.responses
         for row in topic.partitions
     ]
-    assert read_answer(view, decode_response_header(view, FETCH, VERSION)[1]) == (answer.session_id, expected)
+    assert read_answer(view, decode_response_header(view, FETCH, VERSION)[1]) == ((answer.session_id, expected) if len(expected) <= MOST else None)
 
 
 PARTITION = FETCH.response.responses.partitions

@@ -1,7 +1,7 @@
 """The short way of a follower's Fetch: in its session it tells of new offsets of some partitions, and nothing else.
 
-Made after such a request was answered the long way. Only reading and writing the bytes is short: what is read, and what the session knows
-afterwards, is the long way's (`go_on`). Errors, divergences and everything unusual are written by the message's compiler.
+A plan is made after such a request was answered the long way. It reads and writes the bytes itself. The long way's code (`go_on`) reads the log and
+keeps the session. The message's compiler writes errors, divergences and everything unusual.
 """
 
 from collections.abc import Callable
@@ -18,14 +18,14 @@ from raftka.wire.messages.fetch import FETCH, FetchRequest, FetchResponse
 from raftka.wire.replica_fetch import EPOCH, MOST, VERSION, answer_frame, read_topics, topics_begin
 from raftka.wire.schema import Element, Row
 
-FOLLOWER = "FetchFollower"  # what Kafka calls these among its request metrics
+FOLLOWER = "FetchFollower"  # Kafka's name of these requests in its metrics
 HEAD_END = 8  # key, version, correlation id
 
 GoOn = Callable[[Request[FetchRequest]], FetchResponse | Delayed]
 
 
 class Rows(list[Row]):
-    """The rows of a topic, which are encoded when all are there."""
+    """The few rows of a topic, which are encoded when all are there."""
 
     add = list.append
 
@@ -33,8 +33,8 @@ class Rows(list[Row]):
 class ShortRequest(Request[FetchRequest]):
     __slots__ = ()
 
-    def encoded_rows(self, row: type[Element]) -> EncodedRows[Element]:
-        return cast(EncodedRows[Element], Rows())
+    def encoded_rows(self, row: type[Element], count: int = 0) -> EncodedRows[Element]:
+        return cast(EncodedRows[Element], Rows()) if count <= MOST else super().encoded_rows(row, count)
 
     def encode(self, row: Row) -> list[Piece]:
         plain = answer_frame(self.correlation_id, row) if isinstance(row, FETCH.response) else None
@@ -51,7 +51,7 @@ class FollowPlan:
         self.version = VERSION
         self.dispatcher = request.dispatcher
         self.kind = request.dispatcher.metrics.kind(FOLLOWER)
-        self.body = request.body  # what the requests have in common is read of it
+        self.body = request.body  # its terms are those of all requests of the session
         self.body_at = request.body_position
         self.topics_at, self.behind = topics_begin(request.frame, request.body_position)
         self.before = bytes(request.frame[HEAD_END : self.topics_at - EPOCH.size])

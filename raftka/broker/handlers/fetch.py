@@ -152,7 +152,7 @@ class Fetch:
             session.parked = self
 
     def outcome(self) -> Steps[FetchResponse | Delayed]:
-        """Read what is new, and answer or wait."""
+        """Read the partitions that have news, and answer or wait."""
         metrics = self.services.context.metrics
         try:
             yield from self.read_dirty()
@@ -356,7 +356,7 @@ class Fetch:
             if cached.partition is not None:
                 cached.partition.watched_by(cached)
             yield
-        answer = FetchAnswer(self.request, session, told)
+        answer = FetchAnswer(self.request, session, told, len(self.rows))
         if len(self.rows) > ROWS_OF_TURN:
             for cached in islice(list(self.held), ROWS_OF_TURN, None) if self.stale else ():
                 self._read_partition(cached)  # its records come with the next answer

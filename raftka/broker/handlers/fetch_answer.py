@@ -21,8 +21,9 @@ LEADER_TOLD = frozenset({Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH})
 class FetchAnswer:
     """The rows of an answer, by topic, and the brokers that its errors name."""
 
-    def __init__(self, request: Request[FetchRequest], session: FetchSession, told: bool) -> None:
-        """`told`: the session remembers what this answer tells."""
+    def __init__(self, request: Request[FetchRequest], session: FetchSession, told: bool, count: int) -> None:
+        """`told`: the session remembers what this answer tells. `count`: of its rows."""
+        self._count = count
         self._request = request
         self._session = session
         self._told = told
@@ -34,7 +35,7 @@ class FetchAnswer:
         session = self._session
         topic = self._rows.get(cached.name)
         if topic is None:
-            topic = self._rows[cached.name] = cached, self._request.encoded_rows(of_partition)
+            topic = self._rows[cached.name] = cached, self._request.encoded_rows(of_partition, self._count)
         topic[1].add(row)
         self._added.add(cached)
         if row.error_code:
@@ -81,7 +82,7 @@ def error_row(fetch_request: FetchPartition, error: KafkaError, leads: Partition
 
 
 def is_news(cached: CachedPartition, row: PartitionData) -> bool:
-    """Whether a session tells it, if it has no records."""
+    """Return whether a session tells a row without records."""
     return bool(row.high_watermark != cached.high_watermark or row.log_start_offset != cached.log_start or told_again(row))
 
 

@@ -235,7 +235,7 @@ class _Produce:
         self.services.background.run(much.opened_bytes, partial(_outcome, much), self._append_rest, self._is_waited_for)
 
     def _compare(self, topic: TopicProduceData, partition: PartitionProduceData, needed: NeedsSchemas) -> Outcome | None:
-        """Compare the records with the topic's schemas; what comes of it, or None when that comes later."""
+        """Compare the records with the topic's schemas. Return the outcome, or None when it comes later."""
         at_once: list[Outcome] = []
         is_held = False
 

@@ -106,8 +106,8 @@ class Request(Generic[Body_co]):
         self.owns_frame = True
         self.frame = self.frame[:0]
 
-    def encoded_rows(self, row: type[Element]) -> EncodedRows[Element]:
-        """For an array of the answer that may be long; `row` is the class of its elements."""
+    def encoded_rows(self, row: type[Element], count: int = 0) -> EncodedRows[Element]:
+        """For an array of the answer that may be long; `row` is the class of its elements, `count` the number of all, if it is known."""
         return self.api.encoded_rows(self.version, row)
 
     async def finish(self, steps: Steps[T]) -> T:

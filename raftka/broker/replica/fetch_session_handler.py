@@ -71,7 +71,7 @@ class FetchSessionHandler:
         )
 
     def changes(self, wanted: Mapping[Key, Place], max_bytes: int) -> dict[bytes, list[Asked]]:
-        """What the leader is to be told of it, by topic; from now on it counts as told."""
+        """Return the places that the leader does not know, by topic. From now on they count as told."""
         known, topics = self._known, dict[bytes, list[Asked]]()
         for key, place in wanted.items():
             if known.get(key) != place:

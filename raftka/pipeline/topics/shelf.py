@@ -5,7 +5,6 @@ wait, and take each part as soon as it is there. Parts are of records that never
 them: where the disk is full, or the maker takes too long, a flow makes its columns for itself. The oldest parts leave first.
 """
 
-import fcntl
 import os
 import re
 import time
@@ -13,6 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+from raftka.pipeline.locks import locked
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -81,7 +82,7 @@ class Shelf:
             return None
         try:
             deadline = self._clock() + WAIT_S
-            while not _locked(descriptor):
+            while not locked(descriptor):
                 if self._clock() > deadline:
                     return None
                 self._pause(POLL_S)
@@ -141,14 +142,6 @@ def _writer(file: object, part: Part) -> "Iterator[pa.ipc.RecordBatchFileWriter]
 
     with pa.ipc.new_file(file, part.batches[0].schema if part.batches else pa.schema([])) as writer:
         yield writer
-
-
-def _locked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def between(batch: "pa.RecordBatch", start: int, stop: int) -> "pa.RecordBatch":
