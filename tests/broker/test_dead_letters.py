@@ -1,6 +1,7 @@
 """Records that their schemas refuse, where another topic takes them: nothing is lost, offsets and sequences stay whole, and no right is lent."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -174,8 +175,9 @@ def test_batch_of_a_transaction_is_refused_as_a_whole(scene: Scene) -> None:
     assert scene.stored() == scene.stored("dead") == []
 
 
-def test_client_that_may_not_write_letters_sends_none() -> None:
-    """A topic's settings do not lend the broker's own rights."""
+@contextmanager
+def guarded() -> Iterator[tuple[Scene, Stage]]:
+    """The user pat may write to the topic, and not to its dead letter topic."""
     scene = Scene(**WITH_ACLS)
     stage = scene.stage
     with stage:
@@ -184,6 +186,12 @@ def test_client_that_may_not_write_letters_sends_none() -> None:
         scene.create(**TO_DEAD)
         stage.create("dead")
         assert create_acls(stage, topic_acl(acls.WRITE)) == [0]
+        yield scene, stage
+
+
+def test_client_that_may_not_write_letters_sends_none() -> None:
+    """A topic's settings do not lend the broker's own rights."""
+    with guarded() as (scene, stage):
         refused = produced(pat(stage).ask(PRODUCE, produce("t", batch(GOOD, BAD))))
         assert Code(refused.error_code) is Code.INVALID_RECORD
         assert "may not write to the dead letter topic" in str(refused.record_errors[0].batch_index_error_message)

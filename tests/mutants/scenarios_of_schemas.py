@@ -10,12 +10,11 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from raftka.registry.formats import avro, json_schema, protobuf
 from raftka.registry.formats.schema import InvalidSchema, Reference
-from raftka.security import acls
 from raftka.wire.errors import Code
 from raftka.wire.messages.produce import PRODUCE
 from tests.broker.requests import batch, produce, produced
-from tests.broker.rights import WITH_ACLS, admin_of, create_acls, pat, topic_acl
-from tests.broker.test_dead_letters import BAD, GOOD, TO_DEAD
+from tests.broker.rights import pat
+from tests.broker.test_dead_letters import BAD, GOOD, TO_DEAD, guarded
 from tests.broker.test_schema_validation import Scene
 from tests.mutants.directed import finds
 
@@ -128,12 +127,5 @@ def letters_leave_a_gap_in_sequences() -> None:
 
 @finds
 def letters_lend_the_right_to_write() -> None:
-    scene = Scene(**WITH_ACLS)
-    stage = scene.stage
-    with stage:
-        stage.wire = lambda node_id=1: admin_of(stage, node_id)  # type: ignore[method-assign]
-        scene.registry.register(7, "t-value")
-        scene.create(**TO_DEAD)
-        stage.create("dead")
-        create_acls(stage, topic_acl(acls.WRITE))
+    with guarded() as (_, stage):
         assert produced(pat(stage).ask(PRODUCE, produce("t", batch(BAD)))).error_code, "a client has written to a topic of others"
