@@ -181,7 +181,7 @@ def _be_node(start: Callable[[str], int], message: JsonObject, log: int) -> NoRe
     """In the child."""
     code = FAILED
     try:
-        os.setsid()  # Ctrl-C is for who started us: it ends the nodes in order
+        os.setsid()  # Ctrl-C goes to the caller, which ends the nodes in order
         end_with_parent()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.dup2(log, 1)

@@ -86,7 +86,7 @@ class NodeProcess:
                     stdout=log,
                     stderr=log,
                     env=environment,
-                    start_new_session=True,  # Ctrl-C is for who started us: we end the nodes in order
+                    start_new_session=True,  # Ctrl-C goes to the caller, which ends the nodes in order
                     preexec_fn=end_with_parent,  # noqa: PLW1509  # one system call, nothing that could wait for a thread of the parent
                 )
         self.pidfd = os.dup(self.process.pidfd) if isinstance(self.process, Forked) else os.pidfd_open(self.process.pid)
