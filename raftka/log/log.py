@@ -281,7 +281,7 @@ class Log(DurableLog):
     @property
     def latest_epoch(self) -> int:
         """The last leader epoch that wrote here, or began to; -1 when none did."""
-        return self.epochs.latest
+        return self._epoch
 
     def assign_epoch(self, epoch: int) -> None:
         """This replica leads in `epoch` from the end offset on."""

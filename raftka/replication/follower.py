@@ -177,7 +177,8 @@ class FollowerFetch:
 
     def flushed(self, offset: int) -> Effects:
         """Everything below `offset` is on our disk. Fetching goes on when this reaches the log end."""
-        self._flushed_offset = max(self._flushed_offset, min(offset, self._log_end))
+        offset = offset if offset < self._log_end else self._log_end
+        self._flushed_offset = max(self._flushed_offset, offset)
         if self.phase is Phase.WRITING and self._flushed_offset == self._log_end:
             self.phase = Phase.READY
         return NOTHING

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from raftka.broker.fastpath.follow import FollowPlan, Rows, ShortRequest
+from raftka.broker.handlers import fetch as fetch_handler
+from raftka.broker.handlers import fetch_place
 from raftka.broker.replica.fetcher import ReplicaFetcher
 from raftka.wire.errors import Code
 from raftka.wire.messages.fetch import FETCH, FetchResponse
@@ -97,6 +99,34 @@ def test_records_come_the_short_way(pretender: tuple[Pretender, list[bool]]) -> 
 
     assert fetched_values(reader.ask(0)) == [b"0"]
     assert taken[-1] is True
+
+
+def test_a_follower_at_the_end_is_noted_and_hears_of_the_high_watermark_with_its_answer(
+    pretender: tuple[Pretender, list[bool]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, _ = pretender
+    notes: list[bool] = []
+
+    def noted(*arguments: Any) -> bool:
+        notes.append(fetch_place.noted(*arguments))
+        return notes[-1]
+
+    monkeypatch.setattr(fetch_handler, "noted", noted)
+    write(reader.stage, 0, b"1")
+    notes.clear()
+
+    told = reader.ask(2, last_fetched_epoch=0, log_start_offset=0, max_wait_ms=200)
+
+    assert notes[0] is True
+    assert [row.high_watermark for row in told.responses[0].partitions] == [2]
+
+
+def test_a_follower_whose_last_records_are_of_another_epoch_is_not_noted(pretender: tuple[Pretender, list[bool]]) -> None:
+    reader, _ = pretender
+
+    answer = reader.ask(1, last_fetched_epoch=5)
+
+    assert answer.responses[0].partitions[0].error_code == Code.OFFSET_OUT_OF_RANGE
 
 
 def test_a_wrong_session_epoch_is_refused(pretender: tuple[Pretender, list[bool]]) -> None:

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from raftka.broker.handlers.fetch import Fetch
+from raftka.broker.handlers import fetch
+from raftka.broker.replica.fetch_session_cache import CachedPartition
 from raftka.broker.replica.fetcher import PartitionFetchState
 from raftka.broker.replica.partition import Partition
 from raftka.replication.follower import NOTHING, FollowerFetch, Phase
@@ -170,11 +171,29 @@ def truncates_by_the_leaders_end_alone(_: Any) -> Any:
     return bug
 
 
-@mutant(Fetch, "_divergence")
+@mutant(fetch, "divergence")
 def divergence_is_not_looked_for(_: Any) -> Any:
     """A leader sends what follows an offset, whatever the follower has before it."""
 
-    def bug(self: Fetch, partition: Partition, asked: Any) -> Any:
+    def bug(partition: Partition, asked: Any) -> Any:
         return None
+
+    return bug
+
+
+@mutant(fetch, "noted")
+def follower_is_noted_at_an_end_that_it_has_not(noted: Any) -> Any:
+    """A follower that fetches what it lacks counts as having it."""
+
+    def bug(replicas: Any, cached: CachedPartition, reader: Any, now: float) -> Any:
+        asked = cached.fetch_request
+        told = asked.fetch_offset
+        if cached.partition is not None:
+            asked.fetch_offset = cached.partition.log.end_offset
+        try:
+            noted(replicas, cached, reader, now)
+        finally:
+            asked.fetch_offset = told
+        return False
 
     return bug

@@ -21,7 +21,7 @@ class Flushed:
         self.flusher = Flusher(lambda action: action())
 
     def flush(self, *fds: int, paths: Sequence[str] = ()) -> None:
-        self.flusher.flush([Flush([SimpleNamespace(fd=fd) for fd in fds], paths, self.told.append)])
+        self.flusher.flush([Flush([SimpleNamespace(fd=fd, volume=None) for fd in fds], paths, self.told.append)])
 
     def wait(self) -> list[OSError | None]:
         self.flusher.stop()
@@ -62,7 +62,7 @@ def test_who_is_reported_may_flush_again(fds: list[int]) -> None:
     def again(error: OSError | None) -> None:
         flushed.told.append(error)
         if next(left, None) is not None:
-            flushed.flusher.flush([Flush([SimpleNamespace(fd=fd) for fd in fds[:300]], [], again)])
+            flushed.flusher.flush([Flush([SimpleNamespace(fd=fd, volume=None) for fd in fds[:300]], [], again)])
 
     again(None)
 

@@ -47,7 +47,7 @@ SESSION_ERRORS = frozenset({Code.FETCH_SESSION_ID_NOT_FOUND, Code.INVALID_FETCH_
 class PartitionFetchState:
     """One partition that we follow."""
 
-    __slots__ = ("fetch", "fetcher", "key", "partition", "phase", "place")
+    __slots__ = ("among", "fetch", "fetcher", "key", "partition", "phase", "place")
 
     def __init__(self, fetcher: "ReplicaFetcher", partition: Partition) -> None:
         log = partition.log
@@ -55,6 +55,7 @@ class PartitionFetchState:
         self.partition = partition
         self.key = (partition.topic_id, partition.index)
         self.phase = Phase.READY  # as its fetcher knows it
+        self.among: dict[PartitionFetchState, None] = {}  # of its fetcher's, those in this phase
         self.place: Place  # as the leader knows it, or will with the next request
         self.fetch = FollowerFetch(partition.follower_state, log.start_offset, log.end_offset, log.flushed_offset, log.latest_epoch, log.epoch_end)
         partition.on_flushed = self._flushed
@@ -63,10 +64,12 @@ class PartitionFetchState:
         self.carry_out(self.fetch.start())
 
     def ask(self, now: float) -> bool:
-        position = None if self._held(now) else self.fetch.next_fetch(now)
+        fetch = self.fetch
+        position = None if fetch.catches_up and self._held(now) else fetch.next_fetch(now)
         if position is not None:
             self.place = Place(position, self.partition.log.start_offset)
-        self.fetcher.note(self)
+        if self.fetch.phase is not self.phase:
+            self.fetcher.note(self)
         return position is not None
 
     def failed(self, now: float) -> None:
@@ -78,7 +81,8 @@ class PartitionFetchState:
             self._carry_out(effects)
         except OSError as error:
             self.partition.manager.log_failed(self.partition, error)
-        self.fetcher.note(self)
+        if self.fetch.phase is not self.phase:
+            self.fetcher.note(self)
 
     def _carry_out(self, effects: tuple[Any, ...]) -> None:
         for effect in effects:
@@ -86,7 +90,8 @@ class PartitionFetchState:
             if kind is AppendRecords:
                 self._append(effect.records, effect.leader_epoch)
             elif kind is Flush:
-                self.partition.flush()  # what is staged is flushed when it is written, at the end of the turn
+                if not self.partition.touched:  # else at the end of the turn, when what is staged is written
+                    self.partition.flush()
             elif kind is AdvanceHighWatermark:
                 self.partition.committed(effect.offset)
             else:
@@ -94,7 +99,7 @@ class PartitionFetchState:
 
     def _append(self, records: memoryview | bytes, leader_epoch: int) -> None:
         fetch, partition, context = self.fetch, self.partition, self.fetcher.context
-        log, throttle = partition.log, self._throttle()
+        log, throttle = partition.log, self._throttle() if fetch.catches_up else None
         try:
             log.append_as_follower(memoryview(records), leader_epoch)
         except KafkaError as error:
@@ -131,11 +136,14 @@ class PartitionFetchState:
     def _flushed(self, offset: int) -> None:
         fetch = self.fetch
         before = fetch.phase
-        self._carry_out(fetch.flushed(offset))
+        if effects := fetch.flushed(offset):
+            self._carry_out(effects)
         if before is Phase.WRITING and fetch.phase is Phase.READY:
-            self._held(self.fetcher.now())
+            if fetch.catches_up:
+                self._held(self.fetcher.now())
             self.fetcher.pump_later()
-        self.fetcher.note(self)
+        if fetch.phase is not self.phase:
+            self.fetcher.note(self)
 
     def _held(self, now: float) -> bool:
         """Over its rate; the rate may change meanwhile."""
@@ -146,7 +154,7 @@ class PartitionFetchState:
         return True
 
     def _throttle(self) -> Throttle | None:
-        return self.fetcher.fetchers.throttles.takes(self.partition) if self.fetch.catches_up else None
+        return self.fetcher.fetchers.throttles.takes(self.partition)
 
 
 class ReplicaFetcher:
@@ -195,7 +203,8 @@ class ReplicaFetcher:
 
     def add(self, follow: PartitionFetchState) -> None:
         self.follows[follow.key] = follow
-        self._set_of(follow.phase)[follow] = None
+        follow.among = self._set_of(follow.phase)
+        follow.among[follow] = None
         if self.session.knows(follow.key, follow.fetch.state.leader_epoch):  # its log has moved, perhaps while an answer is under way
             self.begin_anew = True
         follow.start()
@@ -203,7 +212,7 @@ class ReplicaFetcher:
 
     def remove(self, follow: PartitionFetchState) -> None:
         del self.follows[follow.key]
-        del self._set_of(follow.phase)[follow]
+        del follow.among[follow]
         self.lapsed[follow.key] = None
         if self.follows:
             self.pump_later()  # perhaps it was what the others waited for
@@ -215,8 +224,8 @@ class ReplicaFetcher:
         phase = follow.fetch.phase
         if phase is follow.phase or self.follows.get(follow.key) is not follow:
             return
-        del self._set_of(follow.phase)[follow]
-        into = self._set_of(phase)
+        del follow.among[follow]
+        into = follow.among = self._set_of(phase)
         into[follow] = None
         follow.phase = phase
         if into is self.resting or into is self.others:

@@ -72,6 +72,7 @@ class Traffic:
 
 class Partition:
     __slots__ = (
+        "_flushes_to",
         "bytes_out",
         "delayed_by_commit",
         "delayed_by_flush",
@@ -117,6 +118,7 @@ class Partition:
         self.staged_by: list[Any] = []  # connections whose answers are right only if this turn's write succeeds
         self.touched = False
         self.flushing = False
+        self._flushes_to = -1  # the offset that the flush under way makes durable
         self.on_quiet: Callable[[], None] | None = None  # who waits for a moment without a flush
         self.on_flushed: Callable[[int], None] | None = None  # the replica fetcher, while following
         self.produced = self.fetched = self.bytes_out = 0  # requests for this partition, and bytes sent to consumers
@@ -303,7 +305,8 @@ class Partition:
             return
         self.staged_by.clear()
         self.flush()
-        self._grown()
+        if self.idle_followers:
+            self._grown()
 
     def flush(self) -> None:
         if self.flushing or self.log.failed is not None:
@@ -315,15 +318,17 @@ class Partition:
                 self.manager.written(self)
             return
         self.flushing = True
-        self.manager.flush(self.home, files, lambda error: self._flush_done(files, offset, error))
+        self._flushes_to = offset
+        self.manager.flush(self.home, files, self._flush_done)
 
-    def _flush_done(self, files: "list[File | str]", offset: int, error: OSError | None) -> None:
+    def _flush_done(self, error: OSError | None) -> None:
         self.flushing = False
         if error is not None:
             self.manager.flush_failed(self, error)
         if self.log.failed is not None or error is not None:
             return
-        self._flushed(offset)
+        self.log.flushed(self._flushes_to)
+        self._durable(self.log.flushed_offset)
         if self.on_quiet is not None:
             quiet, self.on_quiet = self.on_quiet, None
             quiet()
@@ -336,14 +341,12 @@ class Partition:
         self._durable(self.log.flushed_offset)
         self.flush()
 
-    def _flushed(self, offset: int) -> None:
-        self.log.flushed(offset)
-        self._durable(self.log.flushed_offset)
-
     def _durable(self, offset: int) -> None:
         if self.leader is not None:
-            self.apply(self.leader.flushed(offset))
-            self.delayed_by_flush.reached(offset)
+            if effects := self.leader.flushed(offset):
+                self.apply(effects)
+            if self.delayed_by_flush:
+                self.delayed_by_flush.reached(offset)
         if self.on_flushed is not None:
             self.on_flushed(offset)
 
@@ -374,10 +377,9 @@ class Partition:
         (self.idle_followers if reader.follower is not None else self.idle_consumers)[reader] = None
 
     def _grown(self) -> None:
-        if self.idle_followers:
-            idle, self.idle_followers = self.idle_followers, {}
-            for reader in idle:
-                reader.changed(wake=True)
+        idle, self.idle_followers = self.idle_followers, {}
+        for reader in idle:
+            reader.changed(wake=True)
 
     def start_moved(self) -> None:
         """Records may be gone at the log's start. Nobody is woken for it, but it is told with the next answer."""

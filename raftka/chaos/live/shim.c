@@ -1,8 +1,8 @@
 /* Between a node and its disk and clock, by LD_PRELOAD: what a page shared with the harness says is done to it.
  *
  * RAFTKA_SHIM_PAGE is that page's file (its layout is in shim.py as well), RAFTKA_SHIM_BELOW the directory whose files can fail. Flushes by io_submit
- * are refused while flushes are to fail, so that they come by fdatasync, and are let through otherwise. The page's ledger has, by inode, how many bytes
- * of a file a flush has brought to the disk: all that a power loss leaves.
+ * and syncfs are refused while flushes are to fail, so that they come by fdatasync, and are let through otherwise. The page's ledger has, by inode,
+ * how many bytes of a file a flush has brought to the disk: all that a power loss leaves.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -130,6 +130,26 @@ int fsync(int fd) {
 
 static int flushes_suffer(void) {
     return atomic_load(&page->flush) != HONEST || atomic_load(&page->flush_delay_us);
+}
+
+int syncfs(int fd) {
+    REAL(int, "syncfs", int);
+    if (page && flushes_suffer()) {
+        errno = ENOSYS;
+        return -1;
+    }
+    struct { uint64_t inode; int64_t bytes; } open_before[REMEMBERED];
+    int count = 0;
+    for (int each = 0; page && each < REMEMBERED; each++) {
+        struct stat file;
+        if (!fcntl(each, F_GETFD) && !fstat(each, &file) && S_ISREG(file.st_mode) && ours(each)) {
+            open_before[count].inode = file.st_ino;
+            open_before[count++].bytes = file.st_size;
+        }
+    }
+    int result = real(fd);
+    for (int each = 0; !result && each < count; each++) flushed(open_before[each].inode, open_before[each].bytes);
+    return result;
 }
 
 long syscall(long number, ...) {

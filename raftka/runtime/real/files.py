@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from raftka.runtime.interfaces import Buffer, File
 from raftka.runtime.real.flushes import Flush, Flusher, sync_path
+from raftka.runtime.real.volumes import Volumes
 
 IOV_MAX = 1024
 NAME_BYTES = 255  # the longest name of a file
@@ -37,17 +38,19 @@ def lend(data: bytes) -> Iterator[str]:
 
 
 class RealFile:
-    __slots__ = ("_close", "_closing", "_open", "_size", "fd", "path", "pins")
+    __slots__ = ("_close", "_open", "_size", "closing", "fd", "path", "pins", "volume")
 
-    def __init__(self, path: str, fd: int, open_files: dict["RealFile", None]) -> None:
+    def __init__(self, path: str, fd: int, open_files: dict["RealFile", None], volumes: Volumes) -> None:
         self.path = path
         self.fd = fd
+        status = os.fstat(fd)
+        self.volume = volumes.of(status.st_dev, path)
         self._open = open_files
         open_files[self] = None
         self.pins = 0  # flushes and sends under way: the descriptor must not be reused under them
-        self._closing = False
+        self.closing = False
         self._close: Callable[[int], None] = os.close
-        self._size = os.fstat(fd).st_size
+        self._size = status.st_size
 
     def append(self, buffers: Sequence[Buffer]) -> None:
         for start in range(0, len(buffers), IOV_MAX):
@@ -98,7 +101,7 @@ class RealFile:
         os.fdatasync(self.fd)
 
     def close(self, way: Callable[[int], None] = os.close) -> None:
-        self._closing = True
+        self.closing = True
         self._close = way
         self.release()
 
@@ -110,7 +113,7 @@ class RealFile:
         self.release()
 
     def release(self) -> None:
-        if self._closing and self.pins == 0 and self.fd >= 0:
+        if self.closing and self.pins == 0 and self.fd >= 0:
             fd, self.fd = self.fd, -1
             del self._open[self]
             self._close(fd)
@@ -122,6 +125,7 @@ class RealFiles:
 
     def __init__(self, post: Callable[[Callable[[], None]], None], at_last: Callable[[Callable[[], None]], None] = lambda action: action()) -> None:
         self.flusher = Flusher(post)
+        self.volumes = Volumes()
         self._at_last = at_last
         self._asked: list[Flush] = []
         self._removals: SimpleQueue[str | int | None] = SimpleQueue()  # names to unlink, descriptors to close
@@ -135,7 +139,7 @@ class RealFiles:
         return self._open_as(RealFile, path, create=create)
 
     def _open_as(self, kind: type[F], path: str, *, create: bool) -> F:
-        return kind(path, os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o640), self._open)
+        return kind(path, os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o640), self._open, self.volumes)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -209,11 +213,13 @@ class RealFiles:
         for file in real:
             if file.fd < 0:
                 raise ValueError(f"{file.path} is closed")
-            file.pin()
+            file.pins += 1
 
         def flushed(error: OSError | None) -> None:
             for file in real:
-                file.unpin()
+                file.pins -= 1
+                if file.closing:
+                    file.release()
             if not self._stopped:
                 done(error)
 
@@ -230,6 +236,7 @@ class RealFiles:
         self._stopped = True
         self._flush()
         self.flusher.stop()
+        self.volumes.close()
         if self._remover is not None:
             self._removals.put(None)
             self._remover.join()

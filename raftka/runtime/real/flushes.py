@@ -1,8 +1,8 @@
-"""Flush dirty files: by the kernel's own asynchronous fdatasync (io_submit of 2.5, fdatasync since 4.18), which reports by an eventfd; by
-threads where names are to be flushed, and where the kernel will not.
+"""Flush dirty files: by the kernel's own asynchronous fdatasync (io_submit of 2.5, fdatasync since 4.18), which reports by an eventfd; many files at
+once by their file system (volumes.py); by threads where names are to be flushed, and where the kernel will not.
 
-A thread that flushes costs more than the flush: it and the loop take the interpreter from each other a dozen times. syncfs would be cheaper still,
-but waits for what strangers have left in the file system. `bench/` has the rows that decided.
+A thread that flushes costs more than the flush of a few files: it and the loop take the interpreter from each other a dozen times. `bench/` has the
+rows that decided.
 """
 
 import ctypes
@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from queue import SimpleQueue
 from struct import Struct
 from typing import Any, NamedTuple, Protocol, TypeVar
+
+from raftka.runtime.real.volumes import MANY, Volume
 
 THREADS = 2
 AT_ONCE = 256
@@ -31,6 +33,9 @@ Post = Callable[[Callable[[], None]], None]
 class Open(Protocol):
     @property
     def fd(self) -> int: ...
+    @property
+    def volume(self) -> Volume | None:
+        """Its file system, where that is known."""
 
 
 class Flush(NamedTuple):
@@ -70,8 +75,13 @@ class Flusher:
         """All at once."""
         wanted: list[tuple[int, Job]] = []
         for files, paths, done in asked:
-            job = Job(len(files) + 1, done)
-            wanted += [(file.fd, job) for file in files]
+            volume = files[0].volume if len(files) >= MANY else None
+            if volume is not None and all(file.volume is volume for file in files) and volume.takes(len(files)):
+                job = Job(2, done)
+                self._by_volume(volume, [file.fd for file in files], job)
+            else:
+                job = Job(len(files) + 1, done)
+                wanted += [(file.fd, job) for file in files]
             if paths or not files:
                 self._in_thread(sync_paths, paths, job)
             else:
@@ -99,11 +109,18 @@ class Flusher:
         for fd, job in self._kernel.reap(wait=wait):
             self._in_thread(fdatasync, fd, job)
 
+    def _by_volume(self, volume: Volume, fds: Sequence[int], job: Job) -> None:
+        if volume.ask(fds, lambda error: self._post(lambda: job.part_done(error))):
+            self._begin(volume.work)
+
     def _in_thread(self, sync: Callable[[T], OSError | None], what: T, job: Job) -> None:
         def work() -> None:
             error = sync(what)
             self._post(lambda: job.part_done(error))
 
+        self._begin(work)
+
+    def _begin(self, work: Callable[[], None]) -> None:
         while len(self._threads) < THREADS:
             self._threads.append(threading.Thread(target=self._run, name=f"raftka-flush-{len(self._threads)}", daemon=True))
             self._threads[-1].start()

@@ -25,6 +25,7 @@ ARENA_BYTES = 1024 * 1024
 READ_BYTES = 256 * 1024  # of one connection in one go, so that nobody waits long behind it
 FIRST_READ_BYTES = 64 * 1024  # of a connection whose frames are large: the rest goes straight to its own buffer
 SENDFILE_BYTES = 8 * 1024  # below, a read and one send for all is cheaper
+BUFFERS = 1000  # of one sendmsg; the kernel takes 1,024
 VECTORED_BYTES = 16 * 1024  # a last buffer of this size: all are sent as they are, not copied into one
 BACKLOG = 512
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
@@ -228,24 +229,15 @@ class RealTransport:
                     unsent.clear()
                     return True
             else:
-                sent = self._sock.sendmsg(*self._gather(unsent))
+                buffers, more = _gather(unsent)
+                sent = self._sock.sendmsg(buffers, (), more)
+                if len(buffers) == len(unsent) and sent == sum(map(len, buffers)):
+                    unsent.clear()
+                    return True
             _drop(unsent, sent)
         except BlockingIOError:
             return False
         return True
-
-    @staticmethod
-    def _gather(unsent: "deque[Buffer | FileSpan]") -> tuple[list[Buffer], tuple[()], int]:
-        buffers: list[Buffer] = []
-        for position, item in enumerate(unsent):
-            if isinstance(item, FileSpan):
-                if item.size > SENDFILE_BYTES:
-                    return buffers, (), socket.MSG_MORE
-                item = unsent[position] = _read(item)
-            buffers.append(item)
-            if len(buffers) == 1000:
-                break
-        return buffers, (), 0
 
     def _send_file(self, unsent: "deque[Buffer | FileSpan]", span: FileSpan) -> bool:
         file = span.file
@@ -291,7 +283,7 @@ def _pin(items: "deque[Buffer | FileSpan]") -> None:
     """A file that is being sent keeps its descriptor, also when its segment is deleted meanwhile."""
     for item in items:
         if item.__class__ is FileSpan and isinstance(item.file, RealFile):
-            item.file.pin()
+            item.file.pins += 1
 
 
 def _unpin(file: File) -> None:
@@ -303,6 +295,20 @@ def _read(span: FileSpan) -> bytes:
     data = span.file.read(span.position, span.size)
     _unpin(span.file)
     return data
+
+
+def _gather(unsent: "deque[Buffer | FileSpan]") -> tuple[list[Buffer], int]:
+    """From the front: what one sendmsg takes, up to the first large piece of a file, and its flags. Small pieces of files are read."""
+    buffers: list[Buffer] = []
+    for position, item in enumerate(unsent):
+        if item.__class__ is FileSpan:
+            if item.size > SENDFILE_BYTES:
+                return buffers, socket.MSG_MORE
+            item = unsent[position] = _read(item)
+        buffers.append(item)  # type: ignore[arg-type]
+        if len(buffers) == BUFFERS:
+            break
+    return buffers, 0
 
 
 def _drop(unsent: "deque[Buffer | FileSpan]", sent: int) -> None:

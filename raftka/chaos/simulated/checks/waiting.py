@@ -142,7 +142,7 @@ def _session(session: FetchSession) -> Iterator[Found]:
     if parked is not None and (parked.reading or parked.pending is None):
         return  # at work
     for cached in session.partitions.values():
-        if cached not in session.dirty and (parked is None or cached not in parked.rows):
+        if cached not in session.dirty and (parked is None or not (cached in parked.rows or cached in parked.later)):
             for wrong in _idle(cached):
                 yield cached, f"a {'follower' if session.follows else 'consumer'}'s session: {wrong}", SOON_S
 
