@@ -8,8 +8,8 @@ from struct import Struct
 from struct import error as struct_error
 from typing import NamedTuple
 
-from raftka.wire.codec import Piece, size_of, varint
-from raftka.wire.messages.fetch import FetchResponse, PartitionData
+from raftka.runtime.interfaces import FileSpan
+from raftka.wire.codec import Piece, varint
 
 VERSION = 17
 MOST = 200  # partitions of a request: what many cost is spread over turns, the long way
@@ -24,6 +24,12 @@ _ID = 16  # bytes of a topic's id
 _NONE_FORGOTTEN_NO_RACK = b"\x01\x01"
 _STATE = Struct(">bbbiqb")  # one tag, which is the replica's state, its size; broker id, broker epoch, no tags
 _STATE_TAG, _STATE_SIZE = 1, 13
+_LENGTHS = tuple(varint(length + 1) for length in range(512))
+
+
+def _length(length: int) -> bytes:
+    """Compact, of an array or of bytes."""
+    return _LENGTHS[length] if length < 512 else varint(length + 1)
 
 
 class Asked(NamedTuple):
@@ -48,6 +54,17 @@ class Answered(NamedTuple):
     records: memoryview
 
 
+class Told(NamedTuple):
+    """What a leader tells of one partition."""
+
+    partition: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start: int
+    spans: Sequence[FileSpan]
+    size: int
+
+
 class Terms(NamedTuple):
     """What all requests of a session have in common."""
 
@@ -59,9 +76,9 @@ class Terms(NamedTuple):
 
 
 def request_body(terms: Terms, session_id: int, session_epoch: int, topics: Mapping[bytes, Sequence[Asked]]) -> bytes:
-    parts = [_HEAD.pack(terms.max_wait_ms, terms.min_bytes, terms.max_bytes, 0, session_id, session_epoch), varint(len(topics) + 1)]
+    parts = [_HEAD.pack(terms.max_wait_ms, terms.min_bytes, terms.max_bytes, 0, session_id, session_epoch), _length(len(topics))]
     for topic_id, asked in topics.items():
-        parts += (topic_id, varint(len(asked) + 1))
+        parts += (topic_id, _length(len(asked)))
         parts += [_ASKED.pack(*each, 0) for each in asked]
         parts.append(b"\0")
     parts += (_NONE_FORGOTTEN_NO_RACK, _STATE.pack(1, _STATE_TAG, _STATE_SIZE, terms.replica, terms.broker_epoch, 0))
@@ -72,7 +89,9 @@ def _count(frame: memoryview, at: int) -> tuple[int, int]:
     """Read a compact length, 0 where there is nothing, and say where it ends."""
     value = frame[at]
     at += 1
-    if value > 127:
+    if 0 < value < 128:
+        return value - 1, at
+    if value:
         value &= 127
         for shift in (7, 14, 21, 28):
             byte = frame[at]
@@ -112,32 +131,19 @@ def topics_begin(frame: memoryview, body: int) -> tuple[int, bytes]:
     return body + _HEAD.size, _NONE_FORGOTTEN_NO_RACK + bytes(frame[-_STATE.size :])
 
 
-def answer_frame(correlation_id: int, answer: FetchResponse) -> list[Piece] | None:
-    """The whole frame of an answer with rows that are in lists; None for one that is not plain."""
-    responses = answer.responses
-    if answer.error_code or answer.throttle_time_ms or answer.node_endpoints:
-        return None
+def answer_frame(correlation_id: int, session_id: int, topics: Mapping[bytes, Sequence[Told]]) -> list[Piece]:
+    """The whole frame of an answer."""
     pieces: list[Piece] = []
-    small = [_TOP.pack(0, 0, answer.session_id), varint(len(responses) + 1)]
+    small = [_TOP.pack(0, 0, session_id), _length(len(topics))]
     total = 0
-    for topic in responses:
-        rows: Sequence[PartitionData] = topic.partitions
-        if not isinstance(rows, list):
-            return None
-        small += (topic.topic_id, varint(len(rows) + 1))
-        for row in rows:
-            records = row.records
-            if row.error_code or row.aborted_transactions is not None or row.preferred_read_replica != -1 or row.diverging_epoch.epoch != -1:
-                return None
-            size = 0 if records is None else size_of(records)
-            small += (
-                _ANSWERED.pack(row.partition_index, 0, row.high_watermark, row.last_stable_offset, row.log_start_offset, 0, -1),
-                varint(size + 1),
-            )
-            if records is not None and size:
+    for topic_id, rows in topics.items():
+        small += (topic_id, _length(len(rows)))
+        for index, high_watermark, stable, log_start, spans, size in rows:
+            small += (_ANSWERED.pack(index, 0, high_watermark, stable, log_start, 0, -1), _length(size))
+            if size:
                 head = b"".join(small)
                 pieces.append(head)
-                pieces += records if isinstance(records, list | tuple) else (records,)
+                pieces += spans
                 total += len(head) + size
                 small = []
             small.append(b"\0")

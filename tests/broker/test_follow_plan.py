@@ -5,14 +5,12 @@ from typing import Any
 
 import pytest
 
-from raftka.broker.fastpath.follow import FollowPlan, Rows, ShortRequest
-from raftka.broker.handlers import fetch as fetch_handler
-from raftka.broker.handlers import fetch_place
+from raftka.broker.fastpath import follow
+from raftka.broker.fastpath.follow import FollowPlan, FollowWait
 from raftka.broker.replica.fetcher import ReplicaFetcher
 from raftka.wire.errors import Code
 from raftka.wire.messages.fetch import FETCH, FetchResponse
 from raftka.wire.messages.produce import PRODUCE
-from raftka.wire.replica_fetch import MOST, VERSION
 from tests.broker.requests import batch, fetch, produce, produced
 from tests.broker.stage import Stage, Wire
 from tests.broker.test_authorizer import Deny
@@ -20,6 +18,7 @@ from tests.broker.test_fast_paths import short_ways
 from tests.broker.test_fetch import values
 
 PARTITIONS = 3
+WAITS: dict[str, Any] = {"last_fetched_epoch": 0, "max_wait_ms": 500}
 
 
 def write(stage: Stage, partition: int, value: bytes) -> int:
@@ -69,10 +68,24 @@ class Pretender:
         self.session_id = self.epoch = 0
 
     def ask(self, offset: int, **fields: Any) -> FetchResponse:
+        self.send(offset, **fields)
+        return self.answer()
+
+    def send(self, offset: int, **fields: Any) -> None:
         state = FETCH.request.replica_state(replica_id=self.follower, replica_epoch=fields.pop("broker_epoch", self.broker_epoch))
         leader_epoch = self.stage.partition("t").leader_epoch
-        given = {"session_id": self.session_id, "session_epoch": self.epoch, "min_bytes": 1, "current_leader_epoch": leader_epoch, **fields}
-        answer = self.wire.ask(FETCH, fetch("t", offset, topic_id=self.topic_id, replica_state=state, **given), 17)
+        given = {
+            "session_id": self.session_id,
+            "session_epoch": self.epoch,
+            "min_bytes": 1,
+            "current_leader_epoch": leader_epoch,
+            "log_start_offset": 0,
+            **fields,
+        }
+        self.wire.request(FETCH, fetch("t", offset, topic_id=self.topic_id, replica_state=state, **given), 17)
+
+    def answer(self) -> FetchResponse:
+        answer = self.wire.answer(FETCH, 17)
         if not answer.error_code:
             self.session_id, self.epoch = answer.session_id, self.epoch + 1
         return answer
@@ -101,24 +114,24 @@ def test_records_come_the_short_way(pretender: tuple[Pretender, list[bool]]) -> 
     assert taken[-1] is True
 
 
-def test_a_follower_at_the_end_is_noted_and_hears_of_the_high_watermark_with_its_answer(
-    pretender: tuple[Pretender, list[bool]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reader, _ = pretender
-    notes: list[bool] = []
-
-    def noted(*arguments: Any) -> bool:
-        notes.append(fetch_place.noted(*arguments))
-        return notes[-1]
-
-    monkeypatch.setattr(fetch_handler, "noted", noted)
+def test_a_follower_that_has_all_waits_and_hears_of_the_high_watermark_when_its_time_is_up(pretender: tuple[Pretender, list[bool]]) -> None:
+    reader, taken = pretender
     write(reader.stage, 0, b"1")
-    notes.clear()
 
-    told = reader.ask(2, last_fetched_epoch=0, log_start_offset=0, max_wait_ms=200)
+    answer = reader.ask(2, **WAITS)
 
-    assert notes[0] is True
-    assert [row.high_watermark for row in told.responses[0].partitions] == [2]
+    assert [row.high_watermark for row in answer.responses[0].partitions] == [2]
+    assert reader.ask(2, **WAITS).responses == []
+    assert taken[-2:] == [True, True]
+
+
+def test_a_follower_that_waits_gets_what_is_written(pretender: tuple[Pretender, list[bool]]) -> None:
+    reader, taken = pretender
+    reader.send(1, **WAITS)
+    write(reader.stage, 0, b"1")
+
+    assert fetched_values(reader.answer()) == [b"1"]
+    assert taken[-1] is True
 
 
 def test_a_follower_whose_last_records_are_of_another_epoch_is_not_noted(pretender: tuple[Pretender, list[bool]]) -> None:
@@ -182,10 +195,88 @@ def test_who_loses_the_right_is_refused(pretender: tuple[Pretender, list[bool]])
     assert not taken  # the dispatcher asks before
 
 
-@pytest.mark.parametrize(("count", "at_once"), [(MOST, True), (MOST + 1, False)])
-def test_a_long_answer_is_encoded_as_its_rows_are_added(count: int, at_once: bool) -> None:
-    """Else thousands of partitions that grow while a short request waits would keep the loop when they are told."""
-    request = object.__new__(ShortRequest)
-    request.api, request.version = FETCH, VERSION
+# a Fetch that waits
 
-    assert isinstance(request.encoded_rows(FETCH.response.responses.partitions, count), Rows) is at_once
+
+def waiting(reader: Pretender) -> FollowWait:
+    """Ask, at the end of the log, until the request waits on the short way."""
+    session = reader.stage.nodes[reader.leader].fetch_sessions.by_id[reader.session_id]
+    reader.ask(1, **WAITS)  # a plan for these terms is made
+    reader.send(1, **WAITS)
+    assert reader.stage.world.run(lambda: session.parked is not None, at_most_s=1.0)
+    assert isinstance(session.parked, FollowWait)
+    return session.parked
+
+
+def test_another_request_of_the_session_ends_the_wait(pretender: tuple[Pretender, list[bool]]) -> None:
+    reader, _ = pretender
+    waiting(reader)
+
+    reader.send(1, session_epoch=reader.epoch + 1, **WAITS)
+
+    assert [reader.answer().error_code, reader.answer().error_code] == [Code.INVALID_FETCH_SESSION_EPOCH, Code.NONE]
+
+
+def test_a_topic_that_goes_while_a_follower_waits_is_told_the_long_way(pretender: tuple[Pretender, list[bool]]) -> None:
+    reader, _ = pretender
+    waiting(reader)
+
+    reader.stage.delete("t")
+
+    assert reader.answer().responses[0].partitions[0].error_code in (Code.UNKNOWN_TOPIC_ID, Code.NOT_LEADER_OR_FOLLOWER)
+
+
+def test_a_right_that_is_lost_while_a_follower_waits(pretender: tuple[Pretender, list[bool]]) -> None:
+    reader, _ = pretender
+    waiting(reader)
+    reader.stage.nodes[reader.leader].dispatcher.authorizer = Deny("CLUSTER_ACTION")
+
+    assert reader.answer().responses[0].partitions[0].error_code == Code.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_a_session_that_has_grown_while_a_follower_waits_is_read_in_slices(
+    pretender: tuple[Pretender, list[bool]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, _ = pretender
+    plan = waiting(reader).plan
+    long_way: list[object] = []
+    go_on = plan.go_on
+
+    def noted(request: Any) -> Any:
+        long_way.append(request)
+        return go_on(request)
+
+    plan.go_on = noted
+    monkeypatch.setattr(follow, "MOST", 0)
+
+    write(reader.stage, 0, b"1")
+
+    assert fetched_values(reader.answer()) == [b"1"]
+    assert len(long_way) == 1
+
+
+def test_a_follower_that_goes_while_it_waits_leaves_nothing(pretender: tuple[Pretender, list[bool]]) -> None:
+    reader, _ = pretender
+    wait = waiting(reader)
+    node = reader.stage.nodes[reader.leader]
+    before = node.context.metrics.parked_fetches
+
+    reader.wire.close()
+
+    assert reader.stage.world.run(lambda: wait.slot is None, at_most_s=1.0)
+    assert node.context.metrics.parked_fetches == before - 1
+    assert wait.plan.session.parked is None
+    assert wait.later.keys() <= wait.plan.session.dirty.keys()
+
+
+def test_a_mistake_in_an_answer_that_waits_harms_nobody_else(pretender: tuple[Pretender, list[bool]], monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, _ = pretender
+    waiting(reader)
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(FollowPlan, "told", broken)
+    assert write(reader.stage, 0, b"1") == 1
+
+    assert reader.answer().error_code == Code.UNKNOWN_SERVER_ERROR

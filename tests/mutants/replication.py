@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from raftka.broker.handlers import fetch
-from raftka.broker.replica.fetch_session_cache import CachedPartition
+from raftka.broker.fastpath.follow import FollowPlan
+from raftka.broker.handlers.fetch import Fetch
 from raftka.broker.replica.fetcher import PartitionFetchState
 from raftka.broker.replica.partition import Partition
 from raftka.replication.follower import NOTHING, FollowerFetch, Phase
@@ -171,29 +171,26 @@ def truncates_by_the_leaders_end_alone(_: Any) -> Any:
     return bug
 
 
-@mutant(fetch, "divergence")
+@mutant(Fetch, "_divergence")
 def divergence_is_not_looked_for(_: Any) -> Any:
     """A leader sends what follows an offset, whatever the follower has before it."""
 
-    def bug(partition: Partition, asked: Any) -> Any:
+    def bug(self: Fetch, partition: Partition, asked: Any) -> Any:
         return None
 
     return bug
 
 
-@mutant(fetch, "noted")
-def follower_is_noted_at_an_end_that_it_has_not(noted: Any) -> Any:
-    """A follower that fetches what it lacks counts as having it."""
+@mutant(FollowPlan, "read")
+def what_is_sent_to_a_follower_counts_as_flushed(read: Any) -> Any:
+    """A follower has on its disk what its leader is about to send."""
 
-    def bug(replicas: Any, cached: CachedPartition, reader: Any, now: float) -> Any:
-        asked = cached.fetch_request
-        told = asked.fetch_offset
-        if cached.partition is not None:
-            asked.fetch_offset = cached.partition.log.end_offset
-        try:
-            noted(replicas, cached, reader, now)
-        finally:
-            asked.fetch_offset = told
-        return False
+    def bug(self: FollowPlan, looked: Any) -> Any:
+        found = read(self, looked)
+        for each in found or ():
+            if each.size and each.partition.leader is not None:
+                replica, broker_epoch = self.session.reader
+                each.partition.apply(each.partition.leader.fetched(replica, each.partition.log.end_offset, 0.0, broker_epoch))
+        return found
 
     return bug

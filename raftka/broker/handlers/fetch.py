@@ -15,7 +15,6 @@ from typing import Any
 from raftka.broker.fastpath import follow
 from raftka.broker.fastpath.fetch import remember
 from raftka.broker.handlers.fetch_answer import FetchAnswer, answer_bytes, error_row, is_news
-from raftka.broker.handlers.fetch_place import divergence, noted
 from raftka.broker.handlers.finding import find
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import THE_CLUSTER
@@ -33,7 +32,6 @@ from raftka.wire.messages.fetch import FETCH, READ_COMMITTED, FetchPartition, Fe
 from raftka.wire.schema import Row
 
 CONSUMER = -1
-MAX_WAIT_MS = 3_600_000
 ROWS_OF_TURN = 256  # with records, at the most, in an answer that takes several turns: they are read once more in the last of them
 response = FETCH.response
 of_partition = response.responses.partitions
@@ -63,7 +61,7 @@ def remember_follower(request: Request[FetchRequest], services: Services, sessio
         run.has(session, goes_on=True)
         return drained(run.outcome())
 
-    follow.remember(request, services.fetch_sessions, services.context, session, go_on)
+    follow.remember(request, services.fetch_sessions, services.context, services.replicas, session, go_on)
 
 
 class AbortedUnknown(Exception):
@@ -85,7 +83,6 @@ class Fetch:
         "held",
         "hurried",
         "isolated",
-        "later",
         "lost",
         "max_bytes",
         "may_pause",
@@ -125,7 +122,6 @@ class Fetch:
         self.bytes = 0
         self.rows: dict[CachedPartition, PartitionData] = {}  # what is to be told
         self.held: dict[CachedPartition, None] = {}  # those with records
-        self.later: dict[CachedPartition, None] = {}  # whose follower was noted at the log's end: they are read before the answer
         self.slice = services.dispatcher.long_work.slices  # in which the records were found
         self.full = False  # no more records are read for this answer
         self.stale = False  # the records were found in an earlier turn
@@ -158,14 +154,12 @@ class Fetch:
         """Read the partitions that have news, and answer or wait."""
         metrics = self.services.context.metrics
         try:
+            yield from self.read_dirty()
             wait_ms = self.body.max_wait_ms
-            yield from self.read_dirty(may_note=self.replica >= 0 and self.watching and wait_ms > 0)
             if wait_ms > 0 and not self.settled:
                 if metrics.parked_fetches < PARKED_REQUESTS.value:
-                    return self.park(min(wait_ms, MAX_WAIT_MS) / 1000)
+                    return self.park(min(wait_ms, follow.MAX_WAIT_MS) / 1000)
                 metrics.hit(PARKED_REQUESTS)
-            if self.later:
-                yield from self.read_dirty()
             return (yield from self.answer())
         except GeneratorExit:
             self.abandon()  # the client has gone
@@ -178,27 +172,22 @@ class Fetch:
 
     # reading
 
-    def read_dirty(self, *, may_note: bool = False) -> Steps[None]:
-        """Read where there is news. With `may_note`, the places of followers that have everything are only noted."""
-        session, replicas, now = self.session, self.services.replicas, self.services.context.runtime.clock.now
+    def read_dirty(self) -> Steps[None]:
+        """Read where there is news."""
+        session = self.session
         self.settled = not session.partitions
         self._note_slice()
-        session.dirty.update(self.later)
-        self.later.clear()
-        may_note = may_note and not replicas.prefers_racks and self.request.may("CLUSTER_ACTION", THE_CLUSTER)
         for cached in session.take_dirty():
-            if may_note and self.is_genuine() and noted(replicas, cached, session.reader, now()):
-                self.later[cached] = None
-            else:
-                try:
-                    self._read_partition(cached, may_pause=True)
-                except AbortedUnknown as unknown:
-                    with suppress(OSError):  # the read finds it again, and has words for it
-                        yield from unknown.log.find_aborted(cached.fetch_request.fetch_offset)
-                    self._read_partition(cached)
+            try:
+                self._read_partition(cached, may_pause=True)
+            except AbortedUnknown as unknown:
+                with suppress(OSError):  # the read finds it again, and has words for it
+                    yield from unknown.log.find_aborted(cached.fetch_request.fetch_offset)
+                self._read_partition(cached)
             yield
             self._note_slice()
-        self.settled = self.settled or self.bytes >= self.min_bytes
+        if self.bytes >= self.min_bytes:
+            self.settled = True
 
     def _note_slice(self) -> None:
         """Another turn may have begun."""
@@ -263,18 +252,19 @@ class Fetch:
         if rack and leader is not None and (preferred := nearest(partition, leader, rack, fetch_request.fetch_offset)) is not None:
             self.settled = True
             return self._row(partition, fetch_request, high_watermark, preferred_read_replica=preferred)
-        if fetch_request.last_fetched_epoch >= 0 and (where := divergence(partition, fetch_request)) is not None:
-            return self._diverging(partition, fetch_request, high_watermark, where)
+        if fetch_request.last_fetched_epoch >= 0 and (diverging := self._divergence(partition, fetch_request)) is not None:
+            return diverging
         return self._read(partition, cached, partition.last_stable_offset if self.isolated else high_watermark, high_watermark)
 
     def _follower_read(self, partition: Partition, cached: CachedPartition) -> PartitionData:
         leader, fetch_request = partition.leading(), cached.fetch_request
         if not self.is_genuine():
             raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER)
-        if fetch_request.last_fetched_epoch >= 0 and (where := divergence(partition, fetch_request)) is not None:
-            row = self._diverging(partition, fetch_request, -1, where)
-            row.last_stable_offset = -1  # it learns both when it has cut its log: else its session never said them again
-            return row
+        if fetch_request.last_fetched_epoch >= 0 and (diverging := self._divergence(partition, fetch_request)) is not None:
+            diverging.high_watermark = (
+                diverging.last_stable_offset
+            ) = -1  # it learns that when it has cut its log: else its session never said it again
+            return diverging
         before, now = partition.high_watermark, self.services.context.runtime.clock.now()
         throttle = self.services.replicas.throttles.sends(partition) if self.replica not in leader.isr else None
         if throttle is not None and throttle.free_at > now:
@@ -295,10 +285,19 @@ class Fetch:
             self.session.dirty[cached] = None  # each of its fetches may be the one that lets it in
         return row
 
-    def _diverging(self, partition: Partition, fetch_request: FetchPartition, high_watermark: int, where: tuple[int, int]) -> PartitionData:
+    def _divergence(self, partition: Partition, fetch_request: FetchPartition) -> PartitionData | None:
+        """KIP-320: where the reader's log and ours part, if they do."""
+        if fetch_request.last_fetched_epoch == partition.log.latest_epoch and fetch_request.fetch_offset <= partition.log.end_offset:
+            return None
+        epoch, end = partition.log.epoch_end(fetch_request.last_fetched_epoch)
+        if epoch < 0 or fetch_request.last_fetched_epoch > partition.leader_epoch:
+            raise KafkaError(Code.OFFSET_OUT_OF_RANGE)
+        if epoch == fetch_request.last_fetched_epoch and end >= fetch_request.fetch_offset:
+            return None
         self.settled = True
-        found = of_partition.diverging_epoch(epoch=where[0], end_offset=where[1])
-        return self._row(partition, fetch_request, high_watermark, diverging_epoch=found)
+        return self._row(
+            partition, fetch_request, partition.high_watermark, diverging_epoch=of_partition.diverging_epoch(epoch=epoch, end_offset=end)
+        )
 
     def _read(self, partition: Partition, cached: CachedPartition, readable: int, high_watermark: int) -> PartitionData:
         log, fetch_request = partition.log, cached.fetch_request
@@ -478,7 +477,7 @@ class Fetch:
 
     def abandon(self) -> None:
         """Nothing of it was told."""
-        self.session.dirty.update(dict.fromkeys((*self.rows, *self.later)))
+        self.session.dirty.update(dict.fromkeys(self.rows))
         self._finish()
 
     def _finish(self) -> None:

@@ -4,13 +4,15 @@ Fetch sessions, timers and members of groups, requests that wait in a coordinato
 wait for the metadata log. What is not in order for a moment may be under way: it counts when every look for some time finds the same.
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from math import inf
 from typing import Any
 
 from raftka.broker.coordinators.marker_sender import MarkerSender
 from raftka.broker.coordinators.partition import CoordinatorPartition
+from raftka.broker.fastpath.follow import FollowWait
 from raftka.broker.handlers.coordinator_request import CoordinatorRequest
+from raftka.broker.handlers.fetch import Fetch
 from raftka.broker.node import Node
 from raftka.broker.replica.fetch_session_cache import CachedPartition, FetchSession
 from raftka.broker.replica.partition import Partition
@@ -138,16 +140,18 @@ def _role(partition: Partition, known: PartitionImage, node_id: int) -> Iterator
 
 
 def _session(session: FetchSession) -> Iterator[Found]:
-    parked: Any = session.parked
-    if parked is not None and (parked.reading or parked.pending is None):
+    parked = session.parked
+    later: Container[CachedPartition] = parked.later if isinstance(parked, FollowWait) else ()
+    told: Container[CachedPartition] = parked.rows if isinstance(parked, Fetch) else ()
+    if isinstance(parked, Fetch) and (parked.reading or parked.pending is None):
         return  # at work
     for cached in session.partitions.values():
-        if cached not in session.dirty and (parked is None or not (cached in parked.rows or cached in parked.later)):
-            for wrong in _idle(cached):
+        if cached not in session.dirty and cached not in told:
+            for wrong in _idle(cached, is_told_later=cached in later):
                 yield cached, f"a {'follower' if session.follows else 'consumer'}'s session: {wrong}", SOON_S
 
 
-def _idle(cached: CachedPartition) -> Iterator[str]:
+def _idle(cached: CachedPartition, *, is_told_later: bool) -> Iterator[str]:
     """Check a partition whose reader has got everything: a future event must lead to the next look at it."""
     partition = cached.partition
     if partition is None or not (cached in partition.idle_consumers or cached in partition.idle_followers):
@@ -156,6 +160,8 @@ def _idle(cached: CachedPartition) -> Iterator[str]:
         readable = partition.log.written_offset if cached.session.follows else partition.high_watermark
         if cached.fetch_request.fetch_offset < readable:
             yield f"there are records in {partition.name}, and it is not looked at"
+        if is_told_later:
+            return
         if cached.log_start != partition.log.start_offset:
             yield f"it is not told where {partition.name} starts"
         if cached.high_watermark != partition.high_watermark:
