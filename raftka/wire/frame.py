@@ -8,13 +8,14 @@ from struct import Struct
 from struct import error as struct_error
 from typing import Any, NamedTuple, NoReturn, Protocol
 
-from raftka.limits import REQUEST_BYTES
+from raftka.limits import REQUEST_BYTES, LimitExceeded
 from raftka.wire.codec import Piece, merge, size_of, skip_tags
 from raftka.wire.errors import ProtocolError
 from raftka.wire.schema import AnyApi, Api, Req, Resp
 
 API_VERSIONS_KEY = 18
 ROOM_BYTES = 16 * 1024  # from this size on what is missing of a frame is better received where it belongs
+EXPECTED_BYTES = 2 * 1024 * 1024  # a larger frame is not expected to come again
 
 _SIZE = Struct(">i")
 _KEY_AND_VERSION = Struct(">hh")
@@ -129,6 +130,7 @@ class FrameBuffer:
         self._buffer = bytearray()  # the beginning of a frame, its size in front; replaced, never resized: views of it are about
         self._have = 0
         self._need = 4
+        self._expected = 0  # bytes of the next frame, if it is large and like the last one
         self.before_error: list[memoryview] = []  # what was whole in front of the bytes that `feed` refused
 
     @property
@@ -146,7 +148,17 @@ class FrameBuffer:
         return self._have >= 4 and self._need >= ROOM_BYTES
 
     def room(self) -> memoryview | None:
-        """Return the place for the next bytes, when much of a frame is still to come; `feed` then gets a view of it."""
+        """Return the place for the next bytes, when much of a frame is still to come; `feed` then gets a view of it.
+
+        So is a frame received where it stays, in one piece if it is as large as the one before.
+        """
+        if not self._have and self._expected and self._pool is not None:
+            if not self._buffer:
+                try:
+                    self._buffer = self._pool.take(self._expected, self._expected)
+                except LimitExceeded:
+                    return None
+            return memoryview(self._buffer)[: self._expected]
         if self._have < 4 or self._need - self._have < ROOM_BYTES:
             return None
         self._grow(self._have + 1)
@@ -155,6 +167,7 @@ class FrameBuffer:
     def feed(self, view: memoryview) -> list[memoryview]:
         """The frames that are whole now, without their sizes: slices of `view`, or of a buffer that is as short-lived. Raises ProtocolError."""
         frames: list[memoryview] = []
+        is_ours = not self._have and view.obj is self._buffer
         position = self._continue(view, frames) if self._have else 0
         end, limit = len(view), self.limit_bytes
         while end - position >= 4:
@@ -167,6 +180,10 @@ class FrameBuffer:
                 break
             frames.append(view[position + 4 : stop])
             position = stop
+        if frames and (end >= ROOM_BYTES or self._expected):
+            self._expect(4 + len(frames[-1]))
+        if is_ours and position:
+            self._give_back()
         if position < end:
             self._need = 4 if end - position < 4 else 4 + _SIZE.unpack_from(view, position)[0]
             self._store(view[position:])
@@ -197,10 +214,19 @@ class FrameBuffer:
         self._store(taken)
         if self._have == self._need:
             frames.append(memoryview(self._buffer)[4 : self._need])
-            if self._pool is not None:
-                self._pool.give_at_turn_end(self._buffer)
-            self._clear()
+            self._expect(self._need)
+            self._give_back()
+            self._have, self._need = 0, 4
         return position + len(taken)
+
+    def _expect(self, size: int) -> None:
+        self._expected = size if ROOM_BYTES <= size <= EXPECTED_BYTES else 0
+
+    def _give_back(self) -> None:
+        """The frames in the buffer are read until the turn ends."""
+        if self._pool is not None:
+            self._pool.give_at_turn_end(self._buffer)
+        self._buffer = bytearray()
 
     def _store(self, piece: memoryview) -> None:
         have = self._have + len(piece)

@@ -1,15 +1,17 @@
 """Frames out of a stream that is cut anywhere, headers in both forms, and answers in as many pieces as their records need."""
 
 import tracemalloc
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
 import pytest
 
-from raftka.limits import REQUEST_BYTES
+from raftka.limits import PARTIAL_BYTES, REQUEST_BYTES, LimitExceeded
 from raftka.runtime.interfaces import FileSpan
 from raftka.wire.errors import ProtocolError
 from raftka.wire.frame import (
+    EXPECTED_BYTES,
     FrameBuffer,
     RequestHeader,
     decode_request_header,
@@ -129,6 +131,67 @@ def test_room_for_a_large_frame(ignored: bool) -> None:
         frames += [bytes(frame) for frame in buffer.feed(piece)]
     assert frames == [body, b"next", body]
     assert bool(rooms) is not ignored
+
+
+def received(buffer: FrameBuffer, stream: bytes, at_most: Callable[[], int]) -> Iterator[bytes]:
+    """The frames, as a network receives them: into the buffer's room where there is one, a turn for each piece."""
+    while stream:
+        size = at_most()
+        room = buffer.room()
+        piece = memoryview(bytearray(stream[:size])) if room is None else room[: min(size, len(room), len(stream))]
+        if room is not None:
+            piece[:] = stream[: len(piece)]
+        stream = stream[len(piece) :]
+        yield from [bytes(frame) for frame in buffer.feed(piece)]
+        assert isinstance(buffer._pool, Turns)
+        buffer._pool.end()
+
+
+def test_a_large_frame_like_the_last_one_is_received_in_one_piece() -> None:
+    pool = Turns()
+    buffer = FrameBuffer(pool=pool)
+    body = bytes(range(256)) * 400
+
+    assert list(received(buffer, framed(body) * 3, lambda: len(framed(body)))) == [body] * 3
+
+    assert len(pool.free) == 1  # the same memory each time
+    assert len(buffer.room() or b"") == len(framed(body))
+    buffer.drop()
+    assert pool.out == 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_frames_of_all_sizes_in_the_room_that_the_last_one_had(seed: int) -> None:
+    random = Random(seed)
+    pool = Turns()
+    buffer = FrameBuffer(pool=pool)
+    bodies = [random.randbytes(random.choice([0, 3, 20_000, 20_000, 20_000, 21_000, 90_000])) for _ in range(30)]
+
+    found = list(received(buffer, b"".join(map(framed, bodies)), lambda: random.choice([1, 2, 5, 5_000, 20_004, 60_000, 200_000])))
+
+    assert found == bodies
+    buffer.drop()
+    assert pool.out == 0
+
+
+def test_a_frame_that_is_larger_than_a_room_may_be_is_not_expected_again() -> None:
+    buffer = FrameBuffer(pool=Turns())
+    body = bytes(EXPECTED_BYTES)
+
+    assert list(received(buffer, framed(body), lambda: 1 << 20)) == [body]
+
+    assert buffer.room() is None
+
+
+def test_where_no_memory_is_left_the_next_frame_has_no_room_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    buffer = FrameBuffer(pool=Turns())
+    list(received(buffer, framed(bytes(50_000)), lambda: 1 << 20))
+
+    def full(self: Turns, size: int, total: int) -> bytearray:
+        raise LimitExceeded(PARTIAL_BYTES, size)
+
+    monkeypatch.setattr(Turns, "take", full)
+    assert buffer.room() is None
 
 
 def test_room_follows_the_bytes_that_came() -> None:
