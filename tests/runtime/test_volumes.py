@@ -140,6 +140,18 @@ def test_a_flush_that_comes_during_a_call_waits_for_the_next_one(disk: Disk) -> 
     assert disk.calls == 2
 
 
+def test_one_thread_at_a_time_works_for_a_file_system(tmp_path: Path) -> None:
+    """Two calls at once could each be told of the other's error."""
+    volume, told = Volume(str(tmp_path)), list[OSError | None]()
+    try:
+        assert [volume.ask([], told.append), volume.ask([], told.append)] == [True, False]
+        volume.work()
+        assert told == [None, None]
+        assert volume.ask([], told.append)
+    finally:
+        volume.close()
+
+
 def test_the_error_of_a_file_reaches_its_flush_alone(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     bad = disk.opened[MANY].fd
 
