@@ -34,6 +34,7 @@ FAILED = 1  # exit code
 
 def start(file: str, ready: str = "", users: tuple[ScramCredentialSet, ...] = ()) -> int:
     """Run the node until SIGTERM and print `ready` when clients may come; returns the exit code. `users`: of the cluster, should it be formed now."""
+    gc.enable()  # it is off while modules are imported
     try:
         settings = NodeSettings.from_properties(parse(Path(file).read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:

@@ -134,6 +134,7 @@ class Forked:
 
 def main(fd: int) -> None:
     """Fork nodes until the caller has gone."""
+    gc.disable()
     start = import_module(PROGRAM).start
     gc.collect()
     gc.freeze()  # what is shared with the nodes stays as it is
