@@ -215,10 +215,12 @@ class ControllerHost:
         self._release()
 
     def _release(self) -> None:
-        while self._proposed and self.active and self._proposed[0][0] <= self.core.commit_index:
+        if not self.active:
+            return
+        committed = self.core.commit_index
+        while self._proposed and self._proposed[0][0] <= committed:
             self.context.metrics.commits.add(self.clock.now() - self._proposed.popleft()[1])
-        if self.active:
-            self._delayed.reached(self.core.commit_index)
+        self._delayed.reached(committed)
 
     def _begin(self) -> None:
         image = self.context.metadata.image

@@ -98,7 +98,8 @@ class RaftCore:
     @property
     def active(self) -> bool:
         """This node leads, and every entry that was ever committed is committed here too: it may act as the controller."""
-        return self._voter.active and self._commit_index >= self._voter.own_no_op()
+        voter = self._voter
+        return voter.active and self._commit_index >= voter.own_no_op
 
     @property
     def formed(self) -> bool:
@@ -309,12 +310,13 @@ class RaftCore:
 
     def observe(self, from_index: int) -> list[Committed] | Snapshot:
         """The committed entries from there on, about `batch_bytes` of them; the snapshot if they are gone; nothing if there are none yet."""
-        journal = self.journal
-        if from_index <= journal.base.index:
+        journal, base = self.journal, self.journal.base.index
+        if from_index <= base:
             return journal.read_snapshot()
         found, size = [], 0
-        for at in range(from_index - journal.base.index, self._commit_index - journal.base.index + 1):
-            command, index, term = journal.entries[at]
+        entries = journal.entries
+        for at in range(from_index - base, self._commit_index - base + 1):
+            command, index, term = entries[at]
             found.append(Committed(index, term, b"" if command[:1] == NO_OP else command[1:]))
             size += len(command)
             if size >= self._config.batch_bytes:

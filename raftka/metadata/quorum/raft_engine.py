@@ -5,7 +5,9 @@ its private ones; those defined here replace what it would call. tests/metadata/
 transport, journal, serializer, poller, command queue, membership changes and code versions: with them goes every use of pickle.
 """
 
+from operator import attrgetter
 from random import Random
+from typing import cast
 
 from raftka.metadata.quorum.journal import Journal
 from raftka.metadata.quorum.pysyncobj_core import Node, SyncObj, SyncObjConf, Transport, syncobj
@@ -15,6 +17,18 @@ from raftka.metadata.quorum.raft_types import Entry, Message, RaftConfig, Safety
 FOLLOWER, CANDIDATE, LEADER = 0, 1, 2
 STATES = ("follower", "candidate", "leader")
 NEVER = float("-inf")
+
+
+class VoterNode(Node, int):  # type: ignore[misc]
+    """A voter, as SyncObj knows it: the key of most of its dictionaries, so it is hashed and compared as the number that it is."""
+
+    id = property(int)
+    __hash__ = int.__hash__
+    __eq__ = int.__eq__
+    __ne__ = int.__ne__
+
+    def __new__(cls, voter: int) -> "VoterNode":
+        return int.__new__(cls, voter)
 
 
 class LogOfSyncObj:
@@ -56,6 +70,11 @@ class _Outlet(Transport):  # type: ignore[misc]
         return True
 
 
+def _int(name: str) -> int:
+    """A number of SyncObj's, to be read. Nothing is called but the getter: these are asked for a hundred times for each entry."""
+    return cast("int", property(attrgetter(f"_SyncObj__{name}")))
+
+
 class _NoPoller:
     def poll(self, timeout: float) -> None: ...
 
@@ -67,7 +86,7 @@ class Engine(SyncObj):  # type: ignore[misc]
 
     def __init__(self, me: int, voters: list[int], journal: Journal, random: Random, now: float, config: RaftConfig) -> None:
         self.journal, self.random, self.now, self.config = journal, random, now, config
-        self.nodes = {voter: Node(voter) for voter in voters}
+        self.nodes = {voter: VoterNode(voter) for voter in voters}
         self.outbox: list[tuple[int, Message]] = []
         self.majority = len(voters) // 2 + 1
         self.send_now = False  # a round of append_entries need not wait for the heartbeat
@@ -117,17 +136,10 @@ class Engine(SyncObj):  # type: ignore[misc]
 
     # SyncObj's state under readable names
 
-    @property
-    def state(self) -> int:
-        return int(self._SyncObj__raftState)
-
-    @property
-    def term(self) -> int:
-        return int(self._SyncObj__raftCurrentTerm)
-
-    @property
-    def commit_index(self) -> int:
-        return int(self._SyncObj__raftCommitIndex)
+    state: int = _int("raftState")
+    term: int = _int("raftCurrentTerm")
+    commit_index: int = _int("raftCommitIndex")
+    own_no_op: int = _int("noopIDx")  # the entry with which this leader began its term
 
     @property
     def leader_node(self) -> Node | None:
@@ -301,10 +313,6 @@ class Engine(SyncObj):  # type: ignore[misc]
         self.journal.append(Entry(REGULAR + data, index, self.term))
         self.send_now = True
         return index
-
-    def own_no_op(self) -> int:
-        """The entry with which this leader began its term."""
-        return int(self._SyncObj__noopIDx)
 
     # sending
 

@@ -37,7 +37,7 @@ def check_message(message: Message) -> None:
         raise MalformedMessage(f"no message of a voter: {str(message)[:100]}")
     for name, kind in shape.items():
         value = message.get(name)
-        if not isinstance(value, kind) or (isinstance(value, int) and value < 0):
+        if (value.__class__ is not kind and not isinstance(value, kind)) or (kind is int and value < 0):  # type: ignore[operator]  # a number by now
             raise MalformedMessage(f"{message['type']}.{name}: {str(value)[:100]}")
     if message["type"] == "append_entries":
         _check_entries(message)

@@ -264,7 +264,7 @@ class Voter(Engine):
     @property
     def active(self) -> bool:
         """This voter leads, and its own first entry is committed: so it knows every committed entry."""
-        return self.state == LEADER and self.commit_index >= self.own_no_op()
+        return self.state == LEADER and self.commit_index >= self.own_no_op
 
     def confirmed(self, sequence: int) -> bool:
         """Has a majority said, in or after this round, that it knows no newer leader?"""
