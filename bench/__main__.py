@@ -53,9 +53,10 @@ GROUPS = (
     "malformed",
     "security",
 )
-# Only when they are named: two need an extra; one takes twelve minutes, and fetches clients in other languages.
+# Only when they are named: two need an extra; one takes twelve minutes, and fetches clients in other languages; one needs 40 GB of disk.
 PIPELINE = ("reads", "flows", "sinks", "lakes", "selects")  # tables of the group pipeline
-ALONE = ("pipeline", *(f"pipeline-{name}" for name in PIPELINE), "registry", "failover")
+ALONE = ("pipeline", *(f"pipeline-{name}" for name in PIPELINE), "registry", "failover", "growth")
+GROWTH_GB = (1, 10, 20, 30, 40)
 WARM_UP_RUNS, WARM_UP_SECONDS = 2, 5.0  # Kafka's compiler and everyone's page cache
 
 RATES = (("rps", "- requests/s", 0, ""), ("MBps", "- MB/s", 0, ""), ("p50us", "- p50 us", 0, ""), ("p99us", "- p99 us", 0, ""))
@@ -253,6 +254,16 @@ class Bench:
             yield from bridge.rows(self.runs, self.seconds)
         else:
             yield "The bridge is measured beside ZooKeeper, which needs java, and mvn where its jars are not there yet."
+
+    def growth(self) -> Iterator[str]:
+        yield "| one partition on one node, 1 MB batches, flushed: GB stored | MB/s | CPU-s/GB | p99 ms | CPU to the first row's |"
+        yield "|---|---|---|---|---|"
+        first = 0.0
+        with self._started(Raftka(1)) as system:
+            for figure in scale.growth(system, GROWTH_GB, self.runs, self.seconds):
+                first = first or figure["s_GB"]
+                ratio = figure["s_GB"] / first
+                yield f"| {figure['stored_GB']:.0f} | {figure['MBps']:.0f} | {figure['s_GB']:.3f} | {figure['p99us'] / 1000:.1f} | **{ratio:.2f}** |"
 
     def leave(self) -> Iterator[str]:
         yield "| SIGTERM of a leader: longest time between two acknowledgements | median s | worst s | rounds |"

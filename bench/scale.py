@@ -3,12 +3,13 @@
 import signal
 import statistics
 import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from threading import Event, Thread
 
 from bench import faults
-from bench.load import BenchFailed
+from bench.load import BenchFailed, load
 from bench.probe import produce, until_acknowledged
 from bench.systems import PATIENCE_SECONDS, System, cpu_seconds
 from raftka.cluster.ask import ask, call
@@ -17,6 +18,8 @@ from raftka.wire.messages.topics import CREATE_TOPICS
 
 Figure = dict[str, float]
 TOPICS_OF_RESTART = 10
+GROWING = "produce -b 1000000 -s 1000 -d 5"
+FILLED_AT_ONCE_SECONDS = 30.0
 LEAVING = "leaving"
 CHECKPOINTS_SECONDS = 15.0  # until what a start has changed is written down
 
@@ -43,6 +46,19 @@ def large_topic(system: System, partitions: int) -> Figure:
             raise BenchFailed(f"{system.name}: the last partition says {code.name}")
         time.sleep(0.02)
     return {"seconds": time.monotonic() - began, "cpu_s": sum(map(cpu_seconds, system.pids)) - cpu}
+
+
+def growth(system: System, stored_gb: Sequence[int], runs: int, seconds: float) -> Iterator[Figure]:
+    """A log that only grows: medians of `runs` each time that so much is stored."""
+    targets = system.create_topic("growing", 1, None)
+    stored = 0.0
+    for wanted in stored_gb:
+        while stored < wanted - 0.01:
+            requests = int(1000 * (wanted - stored)) + 1
+            stored += load(f"{GROWING} -m {requests}", targets, system.pids, "growing", FILLED_AT_ONCE_SECONDS)["done"] / 1000
+        figures = [load(GROWING, targets, system.pids, "growing", seconds) for _ in range(runs)]
+        yield {"stored_GB": stored, **{key: statistics.median(each[key] for each in figures) for key in ("MBps", "s_GB", "p99us")}}
+        stored += sum(each["done"] for each in figures) / 1000
 
 
 def restart_with(system: System, partitions: int) -> Figure:
