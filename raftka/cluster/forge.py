@@ -32,6 +32,7 @@ from raftka.json_values import JsonObject
 PROGRAM = "raftka.cli.broker"  # its `start` runs a node
 MESSAGE_BYTES = 1024 * 1024
 FAILED = 1  # exit code
+STANDARD = 3  # so many descriptors come with a process
 LOST = -signal.SIGKILL  # the exit code of a node whose forge has gone
 PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
 
@@ -54,7 +55,7 @@ class Forge:
         self._process: subprocess.Popen[bytes] | _Child
         with other:
             if path is None:
-                self._process = _Child(self._sock, other, more)
+                self._process = _Child(other, more)
                 return
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", __name__, str(other.fileno())],
@@ -109,7 +110,7 @@ class Forge:
 class _Child:
     """The forge as a child of the caller, as subprocess.Popen is one."""
 
-    def __init__(self, callers: socket.socket, its: socket.socket, more: Sequence[str]) -> None:
+    def __init__(self, its: socket.socket, more: Sequence[str]) -> None:
         for module in (PROGRAM, *more):  # before the fork: what they import is shared with the caller, too
             import_module(module)
         gc.collect()
@@ -118,18 +119,19 @@ class _Child:
         self.pid = os.fork()
         self.returncode: int | None = None
         if not self.pid:
-            self._be_forge(caller, callers, its)
+            self._be_forge(caller, its)
 
     @staticmethod
-    def _be_forge(caller: int, callers: socket.socket, its: socket.socket) -> NoReturn:
+    def _be_forge(caller: int, its: socket.socket) -> NoReturn:
         code = FAILED
         try:
             os.setsid()
             end_with_parent()
             if os.getppid() == caller:  # else it has ended meanwhile
-                callers.close()
+                fd = os.dup2(its.fileno(), STANDARD, inheritable=False)
+                os.closerange(STANDARD + 1, os.sysconf("SC_OPEN_MAX"))  # what the caller has open is not for nodes
                 _prctl(PR_SET_NAME, b"raftka-forge", 0, 0, 0)
-                main(its.detach())
+                main(fd)
                 code = 0
         except BaseException:
             traceback.print_exc()

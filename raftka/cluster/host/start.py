@@ -1,5 +1,6 @@
 """`raftka host start`: the brokers of a host until SIGTERM, its two pages, and what systemd is told. Starts nothing a second time by itself."""
 
+import os
 import secrets
 import signal
 import sys
@@ -18,7 +19,7 @@ from raftka.broker.telemetry.metrics import Metrics
 from raftka.cluster.forge import Forge
 from raftka.cluster.host.broker_process import BrokerProcess, environment_of
 from raftka.cluster.host.pages import HostPages
-from raftka.cluster.host.plan import HostPlan, plan_host
+from raftka.cluster.host.plan import BrokerPlan, HostPlan, plan_host
 from raftka.cluster.host.supervisor import Supervisor
 from raftka.cluster.notices import notify
 from raftka.cluster.pid_file import PidFile
@@ -38,7 +39,7 @@ class Host(NamedTuple):
     file: Path
     plan: HostPlan
     token: str  # opens the brokers' pages
-    environment: dict[str, str]
+    users: str  # of the cluster, as VARIABLE has them
 
 
 def start_host(file: str, brokers: int, users: tuple[ScramCredentialSet, ...] = ()) -> int:
@@ -52,14 +53,14 @@ def start_host(file: str, brokers: int, users: tuple[ScramCredentialSet, ...] = 
     except ValueError as error:
         return _complain(f"{file}: {error}")
     pid_file = PidFile(Path(file).absolute().parent / "raftka.pid")
-    environment = environment_of(python_path()) | ({VARIABLE: to_text(users)} if users else {})
+    first_users = to_text(users) if users else os.environ.pop(VARIABLE, "")
     has_page = plan.settings["metrics.port"] is not None
     failure: BaseException | None = None
     code = FAILED
     try:
         with HeldPorts(brokers if has_page else 0) as ports:
             token = secrets.token_urlsafe(TOKEN_BYTES)
-            host = Host(Path(file).absolute(), plan.with_pages(ports.numbers, token) if has_page else plan, token, environment)
+            host = Host(Path(file).absolute(), plan.with_pages(ports.numbers, token) if has_page else plan, token, first_users)
             pid_file.write()
             forge = Forge(None, OF_PAGES if has_page else ())  # before Trio runs
             try:
@@ -87,16 +88,20 @@ async def _run(host: Host, forge: Forge) -> int:
 
 async def _supervise(host: Host, forge: Forge, context: BrokerContext, runtime: RealRuntime, signals: AsyncIterator[int]) -> int:
     plan, settings = host.plan, host.plan.settings
-    log = sys.stderr.fileno()
     port: int | None = None
+    log, environment, told = sys.stderr.fileno(), environment_of(python_path()), {VARIABLE: host.users} if host.users else {}
+
+    def launch(broker: BrokerPlan) -> BrokerProcess:
+        started = BrokerProcess(forge, host.file, broker, {**environment, **(told if broker.has_vote else {})}, log)
+        if broker.has_vote:
+            told.clear()  # the users are for its first start
+        return started
 
     def announce() -> None:
         notify("READY=1")
         _say_where(plan, port)
 
-    supervisor = Supervisor(
-        plan.brokers, lambda broker: BrokerProcess(forge, host.file, broker, host.environment, log), context.events, context.metrics, announce
-    )
+    supervisor = Supervisor(plan.brokers, launch, context.events, context.metrics, announce)
     if settings["metrics.port"] is not None:
         server = HostPages(context, supervisor, host.token).server()
         port = listen(runtime.network, "metrics.port", settings.page_host, settings["metrics.port"], server.accept).port

@@ -14,9 +14,10 @@ from urllib.request import Request, urlopen
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from raftka.cluster.ask import ask
+from raftka.cluster.ask import ask, call
 from raftka.cluster.host.start import start_host
 from raftka.cluster.processes import parent_of
+from raftka.wire.messages.scram import DESCRIBE_USER_SCRAM_CREDENTIALS
 
 PATIENCE_SECONDS = 60.0
 
@@ -97,6 +98,34 @@ def test_brokers_end_with_a_supervisor_that_is_killed(host: Any) -> None:
     assert gone(pidfds)
     for pidfd in pidfds:
         os.close(pidfd)
+
+
+def test_brokers_inherit_nothing_of_the_supervisor_but_the_log(host: Any) -> None:
+    process = host.start()
+    host.until_ready()
+
+    assert sockets_of(process.pid)
+    for pid in (host.pid_of(10), host.pid_of(11), parent_of(host.pid_of(10))):
+        assert not sockets_of(process.pid) & sockets_of(pid)
+
+
+def sockets_of(pid: int) -> set[str]:
+    links = {os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir() if path.is_symlink()}
+    return {link for link in links if link.startswith("socket:")}
+
+
+def test_first_users_are_for_the_first_start_of_the_voter(host: Any) -> None:
+    host.start("--add-scram", "SCRAM-SHA-256=[name=ann,password=secret-of-ann]")
+    host.until_ready()
+    os.kill(host.pid_of(10), signal.SIGKILL)
+
+    request = DESCRIBE_USER_SCRAM_CREDENTIALS.request(users=None)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while numbers(host, "raftka_host_broker_restarts_total")["10"] != 1.0 or json.loads(health_of(host))["status"] != "ok":
+        assert time.monotonic() < deadline
+    answer = call(("127.0.0.1", host.port + 1), DESCRIBE_USER_SCRAM_CREDENTIALS, request)
+    assert [each.user for each in answer.results] == ["ann"]
+    assert "first_users_not_added" not in host.log
 
 
 def test_the_page_has_the_logins_of_the_file_and_brokers_pages_are_nobodys(host: Any) -> None:
