@@ -9,7 +9,7 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from traceback import format_exception
 from typing import Any
@@ -31,6 +31,7 @@ from raftka.runtime.real.allocator import give_memory_back
 from raftka.runtime.real.runtime import NodeFailed, open_runtime
 
 FAILED = 1  # exit code
+ENDS = (signal.SIGTERM, signal.SIGINT)
 
 
 def start(file: str, ready: str = "", users: tuple[ScramCredentialSet, ...] = ()) -> int:
@@ -43,18 +44,22 @@ def start(file: str, ready: str = "", users: tuple[ScramCredentialSet, ...] = ()
 
 
 def start_of_host(file: str, properties: dict[str, str]) -> int:
-    """The same for one broker of the host that FILE describes, with the properties that were made for it."""
+    """The same for one broker of the host that FILE describes, with the properties that were made for it.
+
+    Another SIGTERM does not end it at once, SIGINT does: systemd may send one to all processes of a unit, and the supervisor sends its own.
+    """
     settings = NodeSettings.from_properties(properties)
     pid_file = PidFile(Path(file).absolute().parent / f"raftka-{settings.node_id}.pid")
-    return _run(settings, pid_file, "", from_text(os.environ.pop(VARIABLE, "")))
+    return _run(settings, pid_file, "", from_text(os.environ.pop(VARIABLE, "")), (signal.SIGINT,))
 
 
-def _run(settings: NodeSettings, pid_file: PidFile, ready: str, users: tuple[ScramCredentialSet, ...]) -> int:
+def _run(settings: NodeSettings, pid_file: PidFile, ready: str, users: tuple[ScramCredentialSet, ...], urgent: Sequence[int] = ENDS) -> int:
+    """`urgent`: signals that end it at once, when it is shutting down already."""
     _allow_descriptors()
     give_memory_back()
     failure: BaseException | None = None
     try:
-        trio.run(_serve, settings, pid_file, ready, users)
+        trio.run(_serve, settings, pid_file, ready, users, urgent)
     except* REFUSALS as group:
         failure = _first(group)
     except* NodeFailed as group:
@@ -88,8 +93,8 @@ def _log(event: str, **fields: Any) -> None:
     Events(sys.stderr, lambda: time.time_ns() // 1_000_000).error(event, **fields)
 
 
-async def _serve(settings: NodeSettings, pid_file: PidFile, ready: str, users: tuple[ScramCredentialSet, ...]) -> None:
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+async def _serve(settings: NodeSettings, pid_file: PidFile, ready: str, users: tuple[ScramCredentialSet, ...], urgent: Sequence[int]) -> None:
+    with trio.open_signal_receiver(*ENDS) as signals:
         pid_file.write()  # who reads it may send a signal
         async with open_runtime(alone=True) as runtime:
             node = Node(runtime, settings, sys.stderr, users)
@@ -100,7 +105,7 @@ async def _serve(settings: NodeSettings, pid_file: PidFile, ready: str, users: t
                 nursery.start_soon(_announce, node, ready)
                 await anext(signals)
                 notify("STOPPING=1")
-                nursery.start_soon(_end_at_once, signals, nursery.cancel_scope)
+                nursery.start_soon(_end_at_once, signals, urgent, nursery.cancel_scope)
                 close_edges(edges)
                 await node.shutdown()
                 if judge is not None:
@@ -119,9 +124,10 @@ async def _announce(node: Node, ready: str) -> None:
         print(ready, flush=True)
 
 
-async def _end_at_once(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
-    await anext(signals)
-    scope.cancel()
+async def _end_at_once(signals: AsyncIterator[int], urgent: Sequence[int], scope: trio.CancelScope) -> None:
+    async for number in signals:
+        if number in urgent:
+            scope.cancel()
 
 
 def _allow_descriptors() -> None:

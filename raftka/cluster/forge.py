@@ -126,10 +126,10 @@ class _Child:
         code = FAILED
         try:
             os.setsid()
-            end_with_parent()
             if os.getppid() == caller:  # else it has ended meanwhile
                 fd = os.dup2(its.fileno(), STANDARD, inheritable=False)
                 os.closerange(STANDARD + 1, os.sysconf("SC_OPEN_MAX"))  # what the caller has open is not for nodes
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)  # systemd may send it to all processes; it ends when the caller's socket does
                 _prctl(PR_SET_NAME, b"raftka-forge", 0, 0, 0)
                 main(fd)
                 code = 0
@@ -242,7 +242,8 @@ def _be_node(program: ModuleType, message: JsonObject, log: int) -> NoReturn:
     try:
         os.setsid()  # Ctrl-C goes to the caller, which ends the nodes in order
         end_with_parent()
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for number in (signal.SIGCHLD, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
         os.dup2(log, 1)
         os.dup2(log, 2)
         os.close(log)

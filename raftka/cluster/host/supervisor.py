@@ -141,8 +141,8 @@ class Supervisor:
         await self._at_once.wait()
         for broker in self.brokers:
             if broker.running is not None:
-                broker.running.signal(signal.SIGTERM)  # a broker that gets two does not wait for its leaderships to move
-                broker.running.signal(signal.SIGINT)
+                broker.running.signal(signal.SIGTERM)
+                broker.running.signal(signal.SIGINT)  # behind the other it ends a broker whose leaderships have not moved yet
 
     @staticmethod
     async def _end(broker: Broker) -> None:

@@ -66,6 +66,20 @@ def test_a_host_from_start_to_sigterm(host: Any) -> None:
     assert not list(host.folder.glob("*.pid"))
 
 
+def test_sigterm_to_all_processes_at_once_is_a_controlled_shutdown_too(host: Any) -> None:
+    """As systemd does it unless the unit has KillMode=mixed."""
+    process = host.start()
+    host.until_ready()
+    pids = [host.pid_of(each) for each in host.ids]
+
+    for pid in (*pids, parent_of(pids[0]), process.pid):
+        os.kill(pid, signal.SIGTERM)
+
+    assert process.wait(PATIENCE_SECONDS) == 0, host.log
+    events = [json.loads(line) for line in host.log.splitlines()]
+    assert {line["node"] for line in events if line["event"] == "stopped"} == {10, 11}
+
+
 def test_a_broker_that_is_killed_comes_back(host: Any) -> None:
     host.start()
     host.until_ready()
