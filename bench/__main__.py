@@ -20,6 +20,7 @@ from bench import (
     groups,
     histories,
     hostile,
+    hosts,
     malformed,
     pipeline,
     scale,
@@ -46,6 +47,7 @@ GROUPS = (
     "groups",
     "transactions",
     "decisions",
+    "hosts",
     "compact",
     "checker",
     "bridge",
@@ -221,6 +223,9 @@ class Bench:
     def table(self, group: str) -> Iterator[str]:
         name = group.removeprefix("pipeline-")
         yield from spark_jobs.some(name, self.runs, self.kafka) if name != group else getattr(self, group)()
+
+    def hosts(self) -> Iterator[str]:
+        yield from hosts.rows(self.runs, self.seconds)
 
     def registry(self) -> Iterator[str]:
         from bench import registry

@@ -111,6 +111,14 @@ HTTP_CONNECTIONS = Limit("http_connections", 16, "Prometheus makes one; each may
 HTTP_REQUEST_BYTES = Limit("http_request_bytes", 8 * KIB, "a GET with its headers; it has no body")
 HTTP_SECONDS = Limit("http_seconds", 150, "from one answer to the next: twice a scrape interval, and a slow reader's end")
 
+# host: several brokers on one machine under one supervisor
+HOST_BROKERS = Limit("host_brokers", 64, "one process for each core, and one connection of each to every other")
+HOST_RESTARTS = Limit("host_restarts", 5, "starts of a broker that ended by itself, within ten minutes; one more end is the host's")
+HOST_PAGE_BYTES = Limit(
+    "host_page_bytes", 64 * MIB, "a broker's page of metrics, which the host holds while it puts all together: 200,000 partitions' lines"
+)
+HOST_PAGE_SECONDS = Limit("host_page_seconds", 10, "until a broker has given its page; then the host's page is without it")
+
 # cluster
 PARTITIONS_OF_REQUEST = Limit("partitions_of_request", 10_000, "Kafka's bound for one CreateTopics")
 RECORDS_OF_REQUEST = Limit("records_of_request", 10_000, "Kafka's bound for the changes of one request of elections or reassignments")

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from raftka.cli.commands import root
+from raftka.cluster.host.pages import HOST_FAMILIES
 from raftka.metadata.configs.broker import DIFFERENCES
 from raftka.metadata.configs.names import OURS
 from tests.mutants.catalogue import MUTANTS
@@ -61,12 +62,18 @@ def logged(source: str) -> Iterator[str]:
 
 
 def test_every_event_of_the_log_stands_in_the_table() -> None:
-    sources = [path for top in ("raftka/broker", "compat/zookeeper_bridge") for path in (ROOT / top).rglob("*.py")]
+    sources = [path for top in ("raftka/broker", "raftka/cluster/host", "compat/zookeeper_bridge") for path in (ROOT / top).rglob("*.py")]
     sources += [ROOT / "raftka/cli/broker.py", ROOT / "raftka/cluster/edges/registry.py"]
     events = {name for path in sources for name in logged(path.read_text())}
     told = {name for row in rows("### Events in the log") if len(row) == 4 for name in re.findall(r"`(\w+)`", row[0])}
 
     assert sorted(told) == sorted(events)
+
+
+def test_every_metric_of_a_host_stands_in_the_table() -> None:
+    told = [(row[0].strip("`"), row[1], row[2]) for row in rows("| of the host | type") if len(row) == 3][1:]
+
+    assert told[: len(HOST_FAMILIES)] == [(name, kind, text) for name, (kind, text) in HOST_FAMILIES.items()]
 
 
 def test_documents_name_files_that_are_there() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from raftka.broker.exporter.pages import guarded_server
+from raftka.broker.exporter.guarded import guarded_server
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.port_tls import PortTls
 from raftka.broker.network.listening import CannotListen
@@ -52,7 +52,7 @@ class Edge:
         if settings["zookeeper.bridge.secure.port"] is not None:
             accepts[SECURE_PORT] = _behind_tls(self.bridge, PortTls(context, bridge_tls_of, "bridge"))
         if settings["zookeeper.bridge.admin.port"] is not None:
-            accepts[ADMIN_PORT] = guarded_server(services, Commands(self.bridge), {}, "bridge admin").accept
+            accepts[ADMIN_PORT] = guarded_server(services.context, Commands(self.bridge), {}, "bridge admin").accept
         for name, accept in accepts.items():
             try:
                 self._listeners[name] = context.runtime.network.listen(settings["zookeeper.bridge.host"], settings[name], accept)

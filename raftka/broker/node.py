@@ -211,9 +211,8 @@ class Node:
     def _listen_for_scrapes(self) -> None:
         port = self.settings["metrics.port"]
         if port is not None:
-            first = next(iter(self.settings.listeners), self.settings.controller_listener)
             self.web = metrics_server(self.services)
-            self.web_listener = listen(self.runtime.network, "metrics.port", first.host if first is not None else "", port, self.web.accept)
+            self.web_listener = listen(self.runtime.network, "metrics.port", self.settings.page_host, port, self.web.accept)
 
     def advertised_endpoints(self) -> list[Endpoint]:
         """Port 0 stands for the one that the listener has got."""

@@ -9,7 +9,7 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from traceback import format_exception
 from typing import Any
@@ -22,6 +22,7 @@ from raftka.broker.telemetry.event_log import Events
 from raftka.cluster.edges import close_edges, open_edges
 from raftka.cluster.edges.payloads import open_judge
 from raftka.cluster.notices import notify
+from raftka.cluster.pid_file import PidFile
 from raftka.cluster.properties import parse
 from raftka.cluster.secured.first_users import VARIABLE, from_text
 from raftka.metadata.configs.settings import NodeSettings
@@ -30,21 +31,36 @@ from raftka.runtime.real.allocator import give_memory_back
 from raftka.runtime.real.runtime import NodeFailed, open_runtime
 
 FAILED = 1  # exit code
+ENDS = (signal.SIGTERM, signal.SIGINT)
 
 
 def start(file: str, ready: str = "", users: tuple[ScramCredentialSet, ...] = ()) -> int:
     """Run the node until SIGTERM and print `ready` when clients may come; returns the exit code. `users`: of the cluster, should it be formed now."""
-    gc.enable()  # it is off while modules are imported
     try:
         settings = NodeSettings.from_properties(parse(Path(file).read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         return _refuse(file, error)
+    return _run(settings, PidFile(Path(file).absolute().parent / "raftka.pid"), ready, users or from_text(os.environ.pop(VARIABLE, "")))
+
+
+def start_of_host(file: str, properties: dict[str, str]) -> int:
+    """The same for one broker of the host that FILE describes, with the properties that were made for it.
+
+    Another SIGTERM does not end it at once, SIGINT does: systemd may send one to all processes of a unit, and the supervisor sends its own.
+    """
+    settings = NodeSettings.from_properties(properties)
+    pid_file = PidFile(Path(file).absolute().parent / f"raftka-{settings.node_id}.pid")
+    return _run(settings, pid_file, "", from_text(os.environ.pop(VARIABLE, "")), (signal.SIGINT,))
+
+
+def _run(settings: NodeSettings, pid_file: PidFile, ready: str, users: tuple[ScramCredentialSet, ...], urgent: Sequence[int] = ENDS) -> int:
+    """`urgent`: signals that end it at once, when it is shutting down already."""
+    gc.enable()  # it is off while modules are imported
     _allow_descriptors()
     give_memory_back()
-    pid_file = PidFile(Path(file).absolute().parent / "raftka.pid")
     failure: BaseException | None = None
     try:
-        trio.run(_serve, settings, pid_file, ready, users or from_text(os.environ.pop(VARIABLE, "")))
+        trio.run(_serve, settings, pid_file, ready, users, urgent)
     except* REFUSALS as group:
         failure = _first(group)
     except* NodeFailed as group:
@@ -78,8 +94,8 @@ def _log(event: str, **fields: Any) -> None:
     Events(sys.stderr, lambda: time.time_ns() // 1_000_000).error(event, **fields)
 
 
-async def _serve(settings: NodeSettings, pid_file: "PidFile", ready: str, users: tuple[ScramCredentialSet, ...]) -> None:
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+async def _serve(settings: NodeSettings, pid_file: PidFile, ready: str, users: tuple[ScramCredentialSet, ...], urgent: Sequence[int]) -> None:
+    with trio.open_signal_receiver(*ENDS) as signals:
         pid_file.write()  # who reads it may send a signal
         async with open_runtime(alone=True) as runtime:
             node = Node(runtime, settings, sys.stderr, users)
@@ -90,7 +106,7 @@ async def _serve(settings: NodeSettings, pid_file: "PidFile", ready: str, users:
                 nursery.start_soon(_announce, node, ready)
                 await anext(signals)
                 notify("STOPPING=1")
-                nursery.start_soon(_end_at_once, signals, nursery.cancel_scope)
+                nursery.start_soon(_end_at_once, signals, urgent, nursery.cancel_scope)
                 close_edges(edges)
                 await node.shutdown()
                 if judge is not None:
@@ -109,32 +125,10 @@ async def _announce(node: Node, ready: str) -> None:
         print(ready, flush=True)
 
 
-async def _end_at_once(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
-    await anext(signals)
-    scope.cancel()
-
-
-class PidFile:
-    """Beside server.properties; where that directory is not ours to write, whoever started us knows the pid."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def write(self) -> None:
-        whole = self.path.with_suffix(".pid.tmp")
-        try:
-            whole.write_text(f"{os.getpid()}\n", encoding="ascii")
-            whole.replace(self.path)
-        except PermissionError:
-            pass
-
-    def remove(self) -> None:
-        """Only while it is ours: a second start on the same directory must not take the first one's away."""
-        try:
-            if self.path.read_text(encoding="ascii").strip() == str(os.getpid()):
-                self.path.unlink()
-        except OSError:
-            pass
+async def _end_at_once(signals: AsyncIterator[int], urgent: Sequence[int], scope: trio.CancelScope) -> None:
+    async for number in signals:
+        if number in urgent:
+            scope.cancel()
 
 
 def _allow_descriptors() -> None:

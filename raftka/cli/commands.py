@@ -11,7 +11,8 @@ from raftka.cli.admin.group_commands import groups, offsets
 from raftka.cli.admin.security.commands import acls, quotas, tokens, users
 from raftka.cli.admin.transaction_commands import transactions
 from raftka.cli.chaos.commands import chaos
-from raftka.cli.options import AS, Option, client_options, first_users, pairs
+from raftka.cli.host.commands import host
+from raftka.cli.options import AS, Option, add_scram, client_options, pairs
 from raftka.cli.packages import WithPackages
 from raftka.cli.pipeline import pipeline
 from raftka.cli.registry import registry
@@ -35,6 +36,7 @@ for each in (
     config,
     configs,
     groups,
+    host,
     offsets,
     partitions,
     pipeline,
@@ -49,16 +51,6 @@ for each in (
     root.add_command(each)
 
 
-add_scram = click.option(
-    "--add-scram",
-    "users",
-    callback=first_users,
-    metavar="SCRAM-SHA-256=[name=NAME,password=PASSWORD]",
-    multiple=True,
-    help="A first user of the cluster, should it be formed now; @FILE: the same from a file. May be repeated; as kafka-storage format.",
-)
-
-
 @root.group()
 def cluster() -> None:
     """Start several nodes on this machine; describe a cluster; recover one whose controllers are lost."""
@@ -66,6 +58,13 @@ def cluster() -> None:
 
 @cluster.command("start")
 @click.option("--nodes", type=click.IntRange(1, 100), default=3, show_default=True, help="How many.")
+@click.option(
+    "--brokers-per-host",
+    "brokers",
+    type=click.IntRange(1),
+    metavar="K",
+    help="The nodes are hosts of K brokers each, as `raftka host start` runs them: host i keeps everything in DATA/host-i/.",
+)
 @click.option("--data", type=click.Path(file_okay=False, path_type=Path), required=True, help="Node i keeps everything in DATA/node-i/.")
 @click.option(
     "--base-port",
@@ -85,6 +84,7 @@ def cluster() -> None:
 @add_scram
 def cluster_start(
     nodes: int,
+    brokers: int | None,
     data: Path,
     base_port: int,
     settings: dict[str, str],
@@ -95,11 +95,16 @@ def cluster_start(
 ) -> None:
     """Start nodes 1 to N and print bootstrap.servers=... when all are ready.
 
-    What dies is not started again: `raftka broker start DATA/node-i/server.properties` does that. Ends with SIGTERM or Ctrl-C.
+    What dies is not started again: `raftka broker start DATA/node-i/server.properties` does that, for a host
+    `raftka host start DATA/host-i/server.properties --brokers K`. Ends with SIGTERM or Ctrl-C.
     """
     from raftka.cluster.start import start_in_process, start_processes
 
-    raise SystemExit((start_in_process if in_process else start_processes)(nodes, data, base_port, settings, bridge_port, secure, users))
+    if in_process:
+        if brokers is not None:
+            raise click.UsageError("--brokers-per-host: the brokers of a host are processes; leave out --in-process")
+        raise SystemExit(start_in_process(nodes, data, base_port, settings, bridge_port, secure, users))
+    raise SystemExit(start_processes(nodes, data, base_port, settings, bridge_port, secure, users, brokers or 0))
 
 
 @cluster.command("describe")

@@ -46,6 +46,16 @@ def first_users(_context: click.Context, _option: click.Parameter, values: tuple
         raise click.BadParameter(str(error)) from None
 
 
+add_scram = click.option(
+    "--add-scram",
+    "users",
+    callback=first_users,
+    metavar="SCRAM-SHA-256=[name=NAME,password=PASSWORD]",
+    multiple=True,
+    help="A first user of the cluster, should it be formed now; @FILE: the same from a file. May be repeated; as kafka-storage format.",
+)
+
+
 def _profile(context: click.Context, _option: click.Parameter, name: str | None) -> None:
     if name is None:
         return

@@ -3,6 +3,8 @@
     the caller ──{"file", "environment"} and the log──> the forge (`python -m raftka.cluster.forge`) ──fork──> node
                <──{"pid"}, later {"ended", "code"}────  imports, then waits; no thread, no Trio
 
+A broker of a host comes with its {"properties"}, which the host's file is not, and all its lines have its id.
+
 The forge ends with its caller, and its nodes with it. A node that needs another program, or another environment for the interpreter itself, is
 started the plain way.
 """
@@ -17,17 +19,20 @@ import socket
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import NoReturn
 
+from raftka.cluster.host.labelled import Labelled
 from raftka.json_values import JsonObject
 
 PROGRAM = "raftka.cli.broker"  # its `start` runs a node
 MESSAGE_BYTES = 1024 * 1024
 FAILED = 1  # exit code
+STANDARD = 3  # so many descriptors come with a process
 LOST = -signal.SIGKILL  # the exit code of a node whose forge has gone
 PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
 
@@ -41,11 +46,17 @@ def end_with_parent() -> None:
 class Forge:
     """The caller's side; for one thread, which lives as long as the nodes."""
 
-    def __init__(self, path: str) -> None:
-        """`path`: PYTHONPATH."""
+    def __init__(self, path: str | None, more: Sequence[str] = ()) -> None:
+        """`path`: PYTHONPATH of an interpreter of its own. None: it is forked from the caller, which has neither threads nor Trio yet, and shares
+        its memory; `more`: modules that nodes import later.
+        """
         self._sock, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._codes: dict[int, int] = {}  # of nodes that have ended, by pid
+        self._process: subprocess.Popen[bytes] | _Child
         with other:
+            if path is None:
+                self._process = _Child(other, more)
+                return
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", __name__, str(other.fileno())],
                 stdin=subprocess.DEVNULL,
@@ -55,9 +66,10 @@ class Forge:
                 preexec_fn=end_with_parent,  # noqa: PLW1509  # one system call, nothing that could wait for a thread of the parent
             )
 
-    def start(self, file: Path, environment: Mapping[str, str], log: int) -> "Forked":
-        """Raises OSError when the forge has gone, or the environment is too large for a message."""
-        message = json.dumps({"file": str(file.absolute()), "environment": dict(environment)}).encode()
+    def start(self, file: Path, environment: Mapping[str, str], log: int, properties: Mapping[str, str] | None = None) -> "Forked":
+        """`properties`: of a broker of a host. Raises OSError when the forge has gone, or the environment is too large for a message."""
+        more = {} if properties is None else {"properties": dict(properties)}
+        message = json.dumps({"file": str(file.absolute()), "environment": dict(environment), **more}).encode()
         socket.send_fds(self._sock, [message], [log])
         while True:
             data, descriptors, _, _ = socket.recv_fds(self._sock, MESSAGE_BYTES, 1)
@@ -93,6 +105,53 @@ class Forge:
 
     def _note(self, told: JsonObject) -> None:
         self._codes[told["ended"]] = told["code"]
+
+
+class _Child:
+    """The forge as a child of the caller, as subprocess.Popen is one."""
+
+    def __init__(self, its: socket.socket, more: Sequence[str]) -> None:
+        for module in (PROGRAM, *more):  # before the fork: what they import is shared with the caller, too
+            import_module(module)
+        gc.collect()
+        gc.freeze()
+        caller = os.getpid()
+        self.pid = os.fork()
+        self.returncode: int | None = None
+        if not self.pid:
+            self._be_forge(caller, its)
+
+    @staticmethod
+    def _be_forge(caller: int, its: socket.socket) -> NoReturn:
+        code = FAILED
+        try:
+            os.setsid()
+            if os.getppid() == caller:  # else it has ended meanwhile
+                fd = os.dup2(its.fileno(), STANDARD, inheritable=False)
+                os.closerange(STANDARD + 1, os.sysconf("SC_OPEN_MAX"))  # what the caller has open is not for nodes
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)  # systemd may send it to all processes; it ends when the caller's socket does
+                _prctl(PR_SET_NAME, b"raftka-forge", 0, 0, 0)
+                main(fd)
+                code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+
+    def poll(self) -> int | None:
+        return self._reap(os.WNOHANG)
+
+    def wait(self) -> int:
+        code = self._reap(0)
+        assert code is not None
+        return code
+
+    def _reap(self, flags: int) -> int | None:
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, flags)
+            if pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
 
 
 class Forked:
@@ -135,7 +194,7 @@ class Forked:
 def main(fd: int) -> None:
     """Fork nodes until the caller has gone."""
     gc.disable()
-    start = import_module(PROGRAM).start
+    program = import_module(PROGRAM)
     gc.collect()
     gc.freeze()  # what is shared with the nodes stays as it is
     with socket.socket(fileno=fd) as sock:
@@ -160,7 +219,7 @@ def main(fd: int) -> None:
                     os.close(woken)
                     os.close(wakes)
                     sock.close()
-                    _be_node(start, json.loads(data), logs[0])
+                    _be_node(program, json.loads(data), logs[0])
                 os.close(logs[0])
                 pidfd = os.pidfd_open(pid)  # nothing has waited for it yet, so the number is still its own
                 socket.send_fds(sock, [json.dumps({"pid": pid}).encode()], [pidfd])
@@ -178,20 +237,21 @@ def _tell_ends(sock: socket.socket) -> None:
         sock.send(json.dumps({"ended": pid, "code": os.waitstatus_to_exitcode(status)}).encode())
 
 
-def _be_node(start: Callable[[str], int], message: JsonObject, log: int) -> NoReturn:
+def _be_node(program: ModuleType, message: JsonObject, log: int) -> NoReturn:
     """In the child."""
     code = FAILED
     try:
         os.setsid()  # Ctrl-C goes to the caller, which ends the nodes in order
         end_with_parent()
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for number in (signal.SIGCHLD, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
         os.dup2(log, 1)
         os.dup2(log, 2)
         os.close(log)
         os.environ.clear()
         os.environ.update(message["environment"])
         _prctl(PR_SET_NAME, b"raftka-node", 0, 0, 0)
-        code = start(message["file"])
+        code = program.start(message["file"]) if "properties" not in message else _of_host(program, message["file"], message["properties"])
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else FAILED
     except BaseException:
@@ -200,6 +260,18 @@ def _be_node(start: Callable[[str], int], message: JsonObject, log: int) -> NoRe
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def _of_host(program: ModuleType, file: str, properties: dict[str, str]) -> int:
+    labelled = Labelled(sys.stderr, properties.get("node.id") or properties.get("broker.id", ""))
+    sys.stderr = sys.stdout = labelled
+    try:
+        code: int = program.start_of_host(file, properties)
+    except Exception:
+        traceback.print_exc()
+        code = FAILED
+    labelled.finish()
+    return code
 
 
 if __name__ == "__main__":

@@ -2,6 +2,9 @@
 
 Node i listens on base_port + i - 1, its controller on base_port + 100 + i - 1, for scrapes on base_port + 200 + i - 1. Everything of node i lies in
 DIR/node-i/. With a bridge port that of node i is bridge_port + i - 1.
+
+With K brokers per host it is the same with hosts in the nodes' place: the brokers of host i have the ids (i - 1) * K + 1 and up, and the ports
+base_port + their id - 1. The first of them has the controller, the bridge and the vote. Everything of host i lies in DIR/host-i/.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,6 +13,7 @@ from pathlib import Path
 
 from raftka.cluster import properties
 from raftka.cluster.secured.keys import LISTENER, ClusterSecurity
+from raftka.limits import HOST_BROKERS
 from raftka.security.client_security import PLAINTEXT, ClientSecurity
 
 HOST = "127.0.0.1"
@@ -17,7 +21,7 @@ CONTROLLER_PORTS = 100  # so many above the brokers' ports, and so many nodes at
 METRICS_PORTS = 200
 PLANNED = ("node.id", "process.roles", "listeners", "advertised.listeners", "controller.quorum.voters", "log.dirs")
 HEADING = """Written by raftka cluster start, which writes it again each time it is run.
-This node alone: raftka broker start {path}"""
+This {kind} alone: raftka {command}"""
 
 
 class PlanError(ValueError):
@@ -34,10 +38,26 @@ class NodePlan:
     metrics_port: int | None = None
     bridge_port: int | None = None
     admin: ClientSecurity = PLAINTEXT  # how an administrator connects to it
+    brokers: int = 0  # 0: one node; else a host of so many brokers, of which this is the first
+
+    @property
+    def title(self) -> str:
+        return self.directory.name.replace("-", " ") if self.brokers else f"node {self.node_id}"
+
+    @property
+    def arguments(self) -> list[str]:
+        """Of raftka, which runs it."""
+        kind = "host" if self.brokers else "broker"
+        return [kind, "start", str(self.properties_file), *(["--brokers", str(self.brokers)] if self.brokers else [])]
 
     @property
     def address(self) -> str:
         return f"{HOST}:{self.broker_port}"
+
+    @property
+    def addresses(self) -> list[str]:
+        """Of all its brokers."""
+        return [f"{HOST}:{self.broker_port + each}" for each in range(max(1, self.brokers))]
 
     @property
     def properties_file(self) -> Path:
@@ -53,17 +73,17 @@ class NodePlan:
 
     def write(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
-        heading = HEADING.format(path=self.properties_file)
+        heading = HEADING.format(kind="host" if self.brokers else "node", command=" ".join(self.arguments))
         self.properties_file.touch(0o600)
         self.properties_file.chmod(0o600)  # it may hold passwords
         self.properties_file.write_text(properties.render(self.properties, heading), encoding="utf-8")
 
 
-def ports_from(base_port: int, nodes: int) -> list[tuple[int, int]]:
-    """(broker, controller) of each node."""
+def ports_from(base_port: int, nodes: int, brokers: int = 1) -> list[tuple[int, int]]:
+    """(broker, controller) of each node, or of the first broker of each host."""
     if base_port < 1 or base_port + CONTROLLER_PORTS + nodes - 1 > 65535:
         raise PlanError(f"base port {base_port}: ports up to base + {CONTROLLER_PORTS + nodes - 1} are needed")
-    return [(base_port + i, base_port + CONTROLLER_PORTS + i) for i in range(nodes)]
+    return [(base_port + i * brokers, base_port + CONTROLLER_PORTS + i) for i in range(nodes)]
 
 
 def metrics_ports_from(base_port: int, nodes: int) -> list[int]:
@@ -85,23 +105,44 @@ def plan_cluster(
     metrics_ports: Sequence[int] = (),
     bridge_ports: Sequence[int] = (),
     security: ClusterSecurity | None = None,
+    brokers: int = 0,
 ) -> list[NodePlan]:
-    """One node for each pair of ports. `settings` are added to every node's properties, and win over what is planned for metrics and security."""
-    nodes, settings = len(ports), settings or {}
-    if not 1 <= nodes <= CONTROLLER_PORTS:
-        raise PlanError(f"a cluster here has 1 to {CONTROLLER_PORTS} nodes, not {nodes}")
-    if taken := [name for name in settings if name in PLANNED]:
-        raise PlanError(f"{taken[0]} differs from node to node: it can not be set for all")
-    if (existing := _existing_nodes(data)) and existing != nodes:
-        raise PlanError(f"{data} holds a cluster of {existing} nodes; its voters are fixed, start it with --nodes {existing}")
-    voters = ",".join(f"{i}@{HOST}:{controller}" for i, (_, controller) in enumerate(ports, 1))
+    """One node for each pair of ports, or one host of `brokers`. `settings` are added to every node's properties, and win over what is planned for
+    metrics and security.
+    """
+    nodes, settings, kind, each = len(ports), settings or {}, "host" if brokers else "node", max(1, brokers)
+    _check_size(data, nodes, brokers)
+    if taken := [name for name in settings if name in PLANNED or (brokers and name == "broker.rack")]:
+        raise PlanError(f"{taken[0]} differs from {kind} to {kind}: it can not be set for all")
+    voters = ",".join(f"{i * each + 1}@{HOST}:{controller}" for i, (_, controller) in enumerate(ports))
     metrics = [None] * nodes if "metrics.port" in settings or not metrics_ports else metrics_ports
     bridges: Sequence[int | None] = bridge_ports or [None] * nodes
     plans = []
     for i, (pair, scraped, bridge) in enumerate(zip(ports, metrics, bridges, strict=True), 1):
-        plan = _plan_node(i, data.absolute() / f"node-{i}", pair, voters, nodes, settings, scraped, bridge)
+        directory = data.absolute() / f"{kind}-{i}"
+        plan = _plan_node((i - 1) * each + 1, directory, pair, voters, nodes, settings, scraped, bridge)
+        if brokers:
+            plan = replace(plan, properties={**plan.properties, "broker.rack": directory.name}, brokers=brokers)
         plans.append(plan if security is None else _secured(plan, security, nodes, settings))
     return plans
+
+
+def _check_size(data: Path, nodes: int, brokers: int) -> None:
+    """The sizes are possible, and those of the cluster that lies there already."""
+    if not 1 <= nodes <= CONTROLLER_PORTS:
+        raise PlanError(f"a cluster here has 1 to {CONTROLLER_PORTS} nodes, not {nodes}")
+    if brokers > HOST_BROKERS.value or nodes * brokers > CONTROLLER_PORTS:
+        raise PlanError(
+            f"a host has at most {HOST_BROKERS.value} brokers, and a cluster here {CONTROLLER_PORTS}: {nodes} hosts of {brokers} are too many"
+        )
+    kind, other = ("host", "node") if brokers else ("node", "host")
+    if _existing(data, other):
+        raise PlanError(f"{data} holds a cluster of {other}s: start it {'without' if brokers else 'with'} --brokers-per-host")
+    if (existing := _existing(data, kind)) and existing != nodes:
+        raise PlanError(f"{data} holds a cluster of {existing} {kind}s; its voters are fixed, start it with --nodes {existing}")
+    second = data / "host-2" / "server.properties"
+    if brokers and second.exists() and (before := int(properties.parse(second.read_text(encoding="utf-8"))["node.id"]) - 1) != brokers:
+        raise PlanError(f"{data} holds a cluster of hosts with other broker ids: start it with --brokers-per-host {before}")
 
 
 def _plan_node(
@@ -140,11 +181,11 @@ def _plan_node(
 
 def _secured(plan: NodePlan, security: ClusterSecurity, nodes: int, settings: Mapping[str, str]) -> NodePlan:
     listeners = {name: plan.properties[name].replace("PLAINTEXT://", f"{LISTENER}://") for name in ("listeners", "advertised.listeners")}
-    changed = {**plan.properties, **listeners, **security.settings_of(plan.node_id, nodes), **settings}
+    changed = {**plan.properties, **listeners, **security.settings_of(plan.node_id, nodes, max(1, plan.brokers)), **settings}
     if (bridge := changed.pop("zookeeper.bridge.port", None)) is not None:
         changed["zookeeper.bridge.secure.port"] = bridge
     return replace(plan, properties=changed, admin=security.admin.security)
 
 
-def _existing_nodes(data: Path) -> int:
-    return sum(1 for path in data.glob("node-*") if path.name[5:].isdecimal()) if data.is_dir() else 0
+def _existing(data: Path, kind: str) -> int:
+    return sum(1 for path in data.glob(f"{kind}-*") if path.name[5:].isdecimal()) if data.is_dir() else 0

@@ -10,17 +10,24 @@ from types import TracebackType
 
 from raftka.cluster.plan import HOST, PlanError, bridge_ports_from, metrics_ports_from, ports_from
 
+ATTEMPTS = 100  # to find free ports in a row
 
-def check_free(nodes: int, base_port: int, bridge_port: int | None, *, metrics: bool, option: str = "--base-port") -> None:
-    """The ports that a user has asked for; 0 and None ask for none. Raises PlanError, which names the option of the command line."""
+
+def check_free(nodes: int, base_port: int, bridge_port: int | None, *, metrics: bool, option: str = "--base-port", brokers: int = 0) -> None:
+    """The ports that a user has asked for; 0 and None ask for none. Raises PlanError, which names the option of the command line.
+
+    `brokers`: of each host, when the nodes are hosts.
+    """
+    kind = "host" if brokers else "node"
     asked: list[tuple[str, int, str]] = []
     if base_port:
         scraped = metrics_ports_from(base_port, nodes) if metrics else []
-        for i, (broker, controller) in enumerate(ports_from(base_port, nodes), 1):
-            asked += [(option, broker, f"node {i}"), (option, controller, f"the controller of node {i}")]
-        asked += [(option, port, f"scrapes of node {i}") for i, port in enumerate(scraped, 1)]
+        for i, (broker, controller) in enumerate(ports_from(base_port, nodes, max(1, brokers)), 1):
+            asked += [(option, broker + each, f"{kind} {i}") for each in range(max(1, brokers))]
+            asked += [(option, controller, f"the controller of {kind} {i}")]
+        asked += [(option, port, f"scrapes of {kind} {i}") for i, port in enumerate(scraped, 1)]
     if bridge_port:
-        asked += [("--bridge-port", port, f"the bridge of node {i}") for i, port in enumerate(bridge_ports_from(bridge_port, nodes), 1)]
+        asked += [("--bridge-port", port, f"the bridge of {kind} {i}") for i, port in enumerate(bridge_ports_from(bridge_port, nodes), 1)]
     for given_by, port, whose in asked:
         try:
             _bound(port).close()
@@ -53,6 +60,16 @@ class HeldPorts:
     def triples(self) -> tuple[list[tuple[int, int]], list[int]]:
         """The same, and a third port for each node."""
         return list(zip(self.numbers[::3], self.numbers[1::3], strict=True)), self.numbers[2::3]
+
+    def add_row(self, length: int) -> int:
+        """Hold so many more ports in a row, and return the first. Raises OSError."""
+        for _ in range(ATTEMPTS):
+            row = HeldPorts(1)
+            if row._bind([row.numbers[0] + each for each in range(1, length)]):
+                self._sockets += row._sockets
+                return row.numbers[0]
+            row.release()
+        raise OSError(f"there are no {length} free ports in a row")
 
     def release(self) -> None:
         while self._sockets:

@@ -4,13 +4,14 @@ One thread uses it, and lives as long as the nodes: when it ends, however it end
 """
 
 import os
+import select
 import selectors
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,6 +26,7 @@ from raftka.cluster.secured.keys import ClusterSecurity
 PLAIN = "raftka.cli"
 READY_SECONDS = 30.0
 STOP_SECONDS = 20.0  # a controlled shutdown moves leaderships first; then SIGKILL
+STOP_HOST_SECONDS = 45.0  # two of them, one after the other
 SOURCES = Path(__file__).parents[2]  # so that a checkout runs itself, installed or not
 
 
@@ -41,6 +43,10 @@ class Event:
 
 def python_path() -> str:
     return os.pathsep.join([str(SOURCES), str(SOURCES / "compat"), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[1])
 
 
 class NodeProcess:
@@ -60,15 +66,26 @@ class NodeProcess:
         return self.process is not None
 
     @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """Where clients connect; several when it is a host."""
+        return [(address.rpartition(":")[0], int(address.rpartition(":")[2])) for address in self.plan.addresses]
+
+    @property
     def pid(self) -> int:
-        """The pid of the running process. Raises ClusterFailed when there is none."""
+        """The pid of the running process; of a host, of its supervisor. Raises ClusterFailed when there is none."""
         if self.process is None:
-            raise ClusterFailed(f"node {self.plan.node_id} does not run")
+            raise ClusterFailed(f"{self.plan.title} does not run")
         return self.process.pid
+
+    @property
+    def pids(self) -> list[int]:
+        """All its processes: the node's one; of a host the supervisor, the one that forks, and the brokers that run."""
+        brokers = [int(path.read_text(encoding="ascii")) for path in sorted(self.plan.directory.glob("raftka-*.pid"))]
+        return [self.pid, *sorted({parent_of(each) for each in brokers} - {1}), *brokers]
 
     def start(self, forge: Forge | None = None) -> None:
         """`forge`: what forks it; else it is an interpreter of its own."""
-        assert self.process is None, f"node {self.plan.node_id} runs already"
+        assert self.process is None, f"{self.plan.title} runs already"
         while self.notices.take():
             pass  # of the last life
         self.ready = False
@@ -78,10 +95,10 @@ class NodeProcess:
                 try:
                     self.process = forge.start(self.plan.properties_file, environment, log.fileno())
                 except OSError as error:
-                    raise ClusterFailed(f"node {self.plan.node_id} cannot be forked: {error}") from error
+                    raise ClusterFailed(f"{self.plan.title} cannot be forked: {error}") from error
             else:
                 self.process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", self.module, "broker", "start", str(self.plan.properties_file)],
+                    [sys.executable, "-P", "-m", self.module, *self.plan.arguments],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
@@ -99,7 +116,7 @@ class NodeProcess:
         """Wait for its end, at most as long as a stop may take; then it is killed."""
         assert self.process is not None
         try:
-            code = self.process.wait(STOP_SECONDS)
+            code = self.process.wait(STOP_HOST_SECONDS if self.plan.brokers else STOP_SECONDS)
         except subprocess.TimeoutExpired:
             self.process.kill()
             code = self.process.wait()
@@ -127,11 +144,11 @@ class Processes:
 
     @property
     def bootstrap_servers(self) -> str:
-        return ",".join(node.plan.address for node in self.nodes.values())
+        return ",".join(address for node in self.nodes.values() for address in node.plan.addresses)
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        return [(address.rpartition(":")[0], int(address.rpartition(":")[2])) for address in self.bootstrap_servers.split(",")]
+        return [address for node in self.nodes.values() for address in node.addresses]
 
     def also(self, fd: int) -> None:
         """`poll` watches this one too."""
@@ -143,8 +160,10 @@ class Processes:
         self._selector.register(node.pidfd, selectors.EVENT_READ, node)
 
     def _forge_for(self, node: NodeProcess) -> Forge | None:
-        """None where the interpreter is to see another environment, or to run something else; and for a lone node, which shares with nobody."""
-        if len(self.nodes) == 1 or node.module != PLAIN or "LD_PRELOAD" in node.environment:
+        """None where the interpreter is to see another environment, or to run something else; for a lone node, which shares with nobody; and for a
+        host, which has its own.
+        """
+        if len(self.nodes) == 1 or node.plan.brokers or node.module != PLAIN or "LD_PRELOAD" in node.environment:
             return None
         if self._forge is not None and not self._forge.alive:
             self._forge.close()
@@ -158,9 +177,12 @@ class Processes:
             self.start(node_id)
 
     def kill(self, node_id: int, number: int = signal.SIGKILL) -> None:
-        """Send a signal and wait for the end."""
-        self.nodes[node_id].signal(number)
-        self._reap(self.nodes[node_id])
+        """Send a signal and wait for the end. SIGKILL of a host is one for all its processes."""
+        node = self.nodes[node_id]
+        if node.plan.brokers and number == signal.SIGKILL:
+            _kill_all(node.pids)
+        node.signal(number)
+        self._reap(node)
 
     def wait_ready(self, timeout: float = READY_SECONDS) -> bool:
         """Until every node that runs is unfenced and all know it; False when something else asked for attention. Raises ClusterFailed."""
@@ -169,14 +191,14 @@ class Processes:
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 node = waiting[0]
-                raise ClusterFailed(f"node {node.plan.node_id} was not ready after {timeout:g} s; its log ends with\n{node.end_of_log()}")
+                raise ClusterFailed(f"{node.plan.title} was not ready after {timeout:g} s; its log ends with\n{node.end_of_log()}")
             for event in self.poll(remaining):
                 if event.kind == "other":
                     return False
                 if event.kind == "ended":
                     node = self.nodes[event.node_id]
-                    raise ClusterFailed(f"node {event.node_id} {how(event.exit_code)}; its log ends with\n{node.end_of_log()}")
-        alive = [address for node, address in zip(self.nodes.values(), self.addresses, strict=True) if node.alive]
+                    raise ClusterFailed(f"{node.plan.title} {how(event.exit_code)}; its log ends with\n{node.end_of_log()}")
+        alive = [address for node in self.nodes.values() if node.alive for address in node.addresses]
         admin = next(iter(self.nodes.values())).plan.admin
         if self.asks and not wait_for_brokers(alive, len(alive), deadline, admin):  # a node knows of itself before the others know of it
             raise ClusterFailed(f"after {timeout:g} s not every broker knows all the others")
@@ -207,6 +229,12 @@ class Processes:
 
     def close(self) -> None:
         """Kill what still runs; nothing is left."""
+        hosts = [node for node in self.nodes.values() if node.plan.brokers and node.alive]
+        for node in hosts:  # nothing is left only if its supervisor ends its brokers: at once, after two signals
+            node.signal(signal.SIGTERM)
+            node.signal(signal.SIGINT)
+        for node in hosts:
+            self._reap(node)
         for node in self.nodes.values():
             if node.alive:
                 self.kill(node.plan.node_id)
@@ -222,6 +250,17 @@ class Processes:
         return node.reap()
 
 
+def _kill_all(pids: Iterable[int]) -> None:
+    """Return when all are gone."""
+    pidfds = [os.pidfd_open(pid) for pid in pids]
+    for pidfd in pidfds:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    for pidfd in pidfds:
+        select.select([pidfd], [], [])
+        os.close(pidfd)
+
+
 def how(exit_code: int) -> str:
     return f"died of {signal.Signals(-exit_code).name}" if exit_code < 0 else f"ended with exit code {exit_code}"
 
@@ -234,10 +273,12 @@ def running(
     *,
     bridge: bool = False,
     security: ClusterSecurity | None = None,
+    brokers: int = 0,
 ) -> Iterator[Processes]:
-    """A cluster that is ready, on free ports, in a folder of its own unless `data` is given; at the end it is killed."""
+    """A cluster that is ready, on free ports, in a folder of its own unless `data` is given; at the end it is killed. `brokers`: of each host."""
     with TemporaryDirectory(prefix="raftka-") as folder, HeldPorts(2 * nodes) as ports, HeldPorts(nodes if bridge else 0) as bridges:
-        cluster = Processes(plan_cluster(data or Path(folder), ports.pairs(), settings, bridge_ports=bridges.numbers, security=security))
+        pairs = [(ports.add_row(brokers), controller) if brokers else (port, controller) for port, controller in ports.pairs()]
+        cluster = Processes(plan_cluster(data or Path(folder), pairs, settings, bridge_ports=bridges.numbers, security=security, brokers=brokers))
         try:
             cluster.start_all()
             cluster.wait_ready()

@@ -20,15 +20,22 @@ Users = tuple[ScramCredentialSet, ...]
 
 
 def start_processes(
-    nodes: int, data: Path, base_port: int, settings: Mapping[str, str], bridge_port: int | None = None, secure: bool = False, users: Users = ()
+    nodes: int,
+    data: Path,
+    base_port: int,
+    settings: Mapping[str, str],
+    bridge_port: int | None = None,
+    secure: bool = False,
+    users: Users = (),
+    brokers: int = 0,
 ) -> int:
-    """Returns the exit code."""
+    """`brokers`: of each host, when the nodes are hosts. Returns the exit code."""
     from raftka.metadata.configs.settings import NodeSettings
 
     with HeldPorts(0 if base_port else 3 * nodes) as held, HeldPorts(nodes if bridge_port == 0 else 0) as bridges, _signals() as signals:
         try:
             security = ClusterSecurity(data / FOLDER) if secure else None
-            plans = _plan(nodes, data, base_port, held, settings, bridge_port, bridges, security)
+            plans = _plan(nodes, data, base_port, held, settings, bridge_port, bridges, security, brokers)
             cluster = Processes(plans)
         except (ValueError, OSError) as error:
             return _complain(str(error))
@@ -82,8 +89,8 @@ def _watch(cluster: Processes) -> int:
     while any(node.alive for node in cluster.nodes.values()):
         for event in cluster.poll():
             if event.kind == "ended":
-                file = shlex.quote(str(cluster.nodes[event.node_id].plan.properties_file))
-                _complain(f"node {event.node_id} {how(event.exit_code)}; it comes back with: raftka broker start {file}")
+                plan = cluster.nodes[event.node_id].plan
+                _complain(f"{plan.title} {how(event.exit_code)}; it comes back with: raftka {shlex.join(plan.arguments)}")
             elif event.kind == "other":
                 cluster.stop()
                 return 0
@@ -139,15 +146,21 @@ def _plan(
     bridge_port: int | None,
     bridges: HeldPorts,
     security: ClusterSecurity | None = None,
+    brokers: int = 0,
 ) -> list[NodePlan]:
     """Check settings, and the ports that the user has asked for, before anything is started: each mistake is told once, not by every node."""
+    from raftka.cluster.host.plan import plan_host
     from raftka.metadata.configs.settings import NodeSettings
 
-    ports, metrics = (ports_from(base_port, nodes), metrics_ports_from(base_port, nodes)) if base_port else held.triples()
+    ports, metrics = (ports_from(base_port, nodes, max(1, brokers)), metrics_ports_from(base_port, nodes)) if base_port else held.triples()
+    if brokers and not base_port:
+        ports = [(held.add_row(brokers), controller) for _, controller in ports]
     bridge_ports = bridges.numbers or (bridge_ports_from(bridge_port, nodes) if bridge_port else ())
-    plans = plan_cluster(data, ports, settings, metrics, bridge_ports, security)
+    plans = plan_cluster(data, ports, settings, metrics, bridge_ports, security, brokers)
+    if brokers:
+        plan_host(plans[0].properties, brokers, "")
     NodeSettings.from_properties(dict(plans[0].properties))
-    check_free(nodes, base_port, bridge_port, metrics="metrics.port" not in settings)
+    check_free(nodes, base_port, bridge_port, metrics="metrics.port" not in settings, brokers=brokers)
     return plans
 
 

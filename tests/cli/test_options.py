@@ -27,11 +27,11 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
 
 
 def test_cluster_start_takes_its_options(started: list[tuple[object, ...]]) -> None:
-    arguments = "cluster start --nodes 5 --data /d --base-port 0 --bridge-port 2181 --secure --set a.b=c=d --set x= "
+    arguments = "cluster start --nodes 5 --brokers-per-host 2 --data /d --base-port 0 --bridge-port 2181 --secure --set a.b=c=d --set x= "
 
     assert CliRunner().invoke(root, arguments.split()).exit_code == 0
     assert CliRunner().invoke(root, ["cluster", "start", "--data", "d", "--in-process"]).exit_code == 0
-    assert started == [("processes", 5, Path("/d"), 0, {"a.b": "c=d", "x": ""}, 2181, True, ()), ("here", 3, Path("d"), 9092, {}, None, False, ())]
+    assert started == [("processes", 5, Path("/d"), 0, {"a.b": "c=d", "x": ""}, 2181, True, (), 2), ("here", 3, Path("d"), 9092, {}, None, False, ())]
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,11 @@ def test_cluster_start_takes_its_options(started: list[tuple[object, ...]]) -> N
         "cluster start --data d --base-port 70000",
         "cluster start --data d --set nothing",
         "cluster start --data d --set =x",
+        "cluster start --data d --brokers-per-host 0",
+        "cluster start --data d --brokers-per-host 2 --in-process",
+        "host start FILE",
+        "host start FILE --brokers many",
+        "host start --brokers 2",
         "broker start",
         "cluster recover",
         "topics create",

@@ -49,6 +49,35 @@ def test_one_broker_more_takes_its_share_and_nothing_else_moves() -> None:
     assert all(plan[where] == [3] for where in moved)
 
 
+@given(
+    st.lists(st.lists(st.integers(0, 8), min_size=1, max_size=3, unique=True), min_size=1, max_size=40),
+    st.lists(st.sampled_from("abcd"), min_size=9, max_size=9),
+    st.none() | st.integers(1, 6),
+)
+def test_replicas_share_a_rack_only_where_there_are_more_of_them_than_racks(now: list[list[int]], letters: list[str], factor: int | None) -> None:
+    racks: dict[int, str | None] = dict(enumerate(letters))
+    plan = spread({("t", i): each for i, each in enumerate(now)}, range(9), factor, racks)
+
+    for replicas in plan.values():
+        of_rack = Counter(racks[each] for each in replicas)
+        assert len(of_rack) == min(len(replicas), len(set(letters)))
+
+
+@given(st.integers(1, 30), st.integers(2, 3), st.integers(1, 4))
+def test_hosts_of_equal_size_share_evenly(partitions: int, factor: int, brokers: int) -> None:
+    racks: dict[int, str | None] = {each: f"host-{each // brokers}" for each in range(3 * brokers)}
+    plan = spread({("t", i): [99] * 1 for i in range(partitions)}, list(racks), factor, racks)
+
+    replicas = Counter(each for chosen in plan.values() for each in chosen)
+    assert max(replicas.values()) - min(replicas[each] for each in racks) <= 1 + (factor < 3)
+
+
+def test_a_replica_that_shares_a_host_moves_to_another() -> None:
+    racks: dict[int, str | None] = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}
+
+    assert spread({("t", 0): [1, 2, 3]}, list(racks), None, racks) == {("t", 0): [1, 3, 5]}
+
+
 def test_a_plan_is_read_as_it_was_written() -> None:
     plan = {("t", 0): [1, 2], ("u", 3): [3]}
 

@@ -2,11 +2,15 @@
 
 import socket
 from contextlib import ExitStack, suppress
+from errno import EADDRINUSE
+from os import strerror
 from pathlib import Path
 
 import pytest
 
-from raftka.cluster.ports import HeldPorts
+from raftka.cluster import ports
+from raftka.cluster.plan import PlanError
+from raftka.cluster.ports import HeldPorts, check_free
 from raftka.cluster.start import _plan
 
 
@@ -45,6 +49,31 @@ def test_wanted_ones_are_taken_together_or_not_at_all() -> None:
         assert held.numbers == wanted
         with listening(wanted[1]), HeldPorts(2, wanted) as others:
             assert not set(others.numbers) & set(wanted)
+
+
+@pytest.mark.parametrize("length", [1, 2, 5])
+def test_a_row_of_ports_is_held_with_the_others(length: int) -> None:
+    with HeldPorts(1) as held:
+        first = held.add_row(length)
+        for port in range(first, first + length):
+            with socket.socket() as stranger, pytest.raises(OSError, match="in use"):
+                stranger.bind(("127.0.0.1", port))
+        assert held.numbers[0] not in range(first, first + length)
+
+
+@pytest.mark.parametrize(
+    ("above", "whose"), [(1, "host 1"), (2, "host 2"), (3, "host 2"), (101, "the controller of host 2"), (201, "scrapes of host 2")]
+)
+def test_a_taken_port_of_a_host_is_told(above: int, whose: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def bound(number: int) -> socket.socket:
+        if number == 20500:
+            raise OSError(EADDRINUSE, strerror(EADDRINUSE))
+        return socket.socket()
+
+    monkeypatch.setattr(ports, "_bound", bound)
+
+    with pytest.raises(PlanError, match=f"for {whose}: Address already in use"):
+        check_free(2, 20500 - above, None, metrics=True, brokers=2)
 
 
 def test_the_ports_behind_a_picked_one_need_not_be_free(tmp_path: Path) -> None:

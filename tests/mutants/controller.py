@@ -3,7 +3,7 @@
 from typing import Any
 
 from raftka.broker.controller.controller_host import ControllerHost
-from raftka.metadata.controller import controller, partitions
+from raftka.metadata.controller import assignment, controller, partitions
 from raftka.metadata.controller.controller import Controller
 from raftka.metadata.controller.directories import DirectoriesHere
 from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage
@@ -112,5 +112,26 @@ def session_reuse_after_restart(_: Any) -> Any:
 
     def bug(command: Any, known: Any) -> bool:
         return known is not None
+
+    return bug
+
+
+@mutant(assignment, "place", "quorum struck")
+def replicas_share_a_host(place: Any) -> Any:
+    """Racks are not looked at: two replicas of a partition are on one host, and go with it."""
+
+    def bug(partitions: int, replication_factor: int, brokers: Any, random: Any, fenced: Any = ()) -> Any:
+        without = [[(broker_id, None) for broker_id, _ in each] for each in (brokers, fenced)]
+        return place(partitions, replication_factor, without[0], random, without[1])
+
+    return bug
+
+
+@mutant(assignment, "_of_missing_racks", "quorum struck")
+def host_that_restarts_is_forgotten(_: Any) -> Any:
+    """While a host is started anew, new partitions have two replicas on another one, and keep them there."""
+
+    def bug(image: MetadataImage, usable: Any, factor: int) -> Any:
+        return []
 
     return bug

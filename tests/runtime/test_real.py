@@ -357,6 +357,27 @@ async def test_room_that_is_reserved_does_not_make_a_file_longer_and_is_given_ba
         assert path.read_bytes() == b"abcdef"
 
 
+async def test_two_processes_may_make_a_directory_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers of a host whose data is in one directory."""
+    mkdir, raced = os.mkdir, list[str]()
+
+    def other_was_first(path: str, mode: int) -> None:
+        if path.endswith("data"):
+            raced.append(path)
+            mkdir(path, mode)
+        mkdir(path, mode)
+
+    async with open_runtime() as runtime:
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "mkdir", other_was_first)
+            runtime.files.make_directory(str(tmp_path / "data" / "10"))
+        (tmp_path / "file").touch()
+        with pytest.raises(OSError, match="file"):
+            runtime.files.make_directory(str(tmp_path / "file"))
+    assert (tmp_path / "data" / "10").is_dir()
+    assert len(raced) == 1
+
+
 async def test_a_discarded_file_is_closed_by_another_thread(tmp_path: Path, alone: bool) -> None:
     async with open_runtime(alone=alone) as runtime:
         file = runtime.files.open(str(tmp_path / "f"), create=True)

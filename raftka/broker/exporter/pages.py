@@ -5,15 +5,13 @@ from collections import Counter
 from collections.abc import Generator, Mapping
 
 from raftka.broker.exporter.group_metrics import GroupNumbers, groups_of
+from raftka.broker.exporter.guarded import guarded_server
 from raftka.broker.exporter.health import health
-from raftka.broker.exporter.http import TEXT, Guard, HttpServer, Page, Reply
-from raftka.broker.exporter.login import HttpLogins, needs_login
+from raftka.broker.exporter.http import TEXT, HttpServer, Page, Reply
 from raftka.broker.exporter.snapshot import PartitionNumbers, Snapshot, numbers_of, take_snapshot
 from raftka.broker.exporter.transaction_metrics import count_ids, transactions_of
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.access.port_tls import PortTls
 from raftka.coordinator.transactions.records import State
-from raftka.metadata.configs.ports import metrics_tls_of
 
 AT_ONCE = 200  # partitions that one turn looks at: about a millisecond
 IDS_OF_PARTITION = 50  # transactional ids that cost as much to count as one partition to look at
@@ -24,19 +22,7 @@ def metrics_server(services: Services) -> HttpServer:
     """Raises TlsError or SettingError when the port cannot be secured as the settings say."""
     pages: Mapping[str, Page] = {"/metrics": MetricsPage(services), "/health": lambda reply: _health(services, reply)}
     open_pages: Mapping[str, Page] = {"/health": lambda reply: _health(services, reply, brief=True)}
-    return guarded_server(services, pages, {} if services.metadata.settings["metrics.auth.health"] else open_pages, "metrics")
-
-
-def guarded_server(services: Services, pages: Mapping[str, Page], open_pages: Mapping[str, Page], where: str) -> HttpServer:
-    """With TLS and logins as `metrics.*` has them. `open_pages`: for clients without a login."""
-    context, settings = services.context, services.metadata.settings
-    tls = PortTls(context, metrics_tls_of, where) if settings["metrics.ssl.enable"] else None
-    logins = HttpLogins(context) if needs_login(context) else None
-    if logins is not None and tls is None:
-        context.events.warning("http_logins_in_the_open", port=where)
-    delay_s = settings.seconds("connection.failed.authentication.delay.ms")
-    guard = Guard(logins, open_pages, delay_s, tls.protect if tls is not None else None)
-    return HttpServer(pages, context.runtime.clock, context.metrics, context.events, guard)
+    return guarded_server(services.context, pages, {} if services.metadata.settings["metrics.auth.health"] else open_pages, "metrics")
 
 
 def _health(services: Services, reply: Reply, *, brief: bool = False) -> None:

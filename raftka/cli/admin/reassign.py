@@ -1,6 +1,7 @@
 """`raftka reassign ...`: which brokers partitions should live on, and moving them there. Plans are JSON, as Kafka's own tool has them.
 
-A plan spreads leaders and replicas evenly over the brokers, and moves as little as that allows. Knows no raftka.
+A plan spreads leaders and replicas evenly over the brokers, keeps the replicas of a partition on different racks, and moves as little as that
+allows. Knows no raftka.
 """
 
 import json
@@ -20,24 +21,48 @@ Plan = dict[Where, list[int]]
 LOOK_SECONDS = 0.5
 
 
-def spread(now: Mapping[Where, Sequence[int]], brokers: Sequence[int], factor: int | None = None) -> Plan:
-    """Replicas for each partition, the leader first: who has one keeps it up to an even share, the others go where there are fewest."""
+def spread(
+    now: Mapping[Where, Sequence[int]], brokers: Sequence[int], factor: int | None = None, racks: Mapping[int, str | None] | None = None
+) -> Plan:
+    """Replicas for each partition, the leader first: who has one keeps it up to an even share, the others go where there are fewest.
+
+    `racks` of the brokers: a partition has two replicas on one only when there are more replicas than racks. A broker without one is a rack.
+    """
     replicas: Counter[int] = Counter(dict.fromkeys(brokers, 0))
     leaders: Counter[int] = Counter(dict.fromkeys(brokers, 0))
+    rack_of = {each: (racks or {}).get(each) or each for each in brokers}
     total = sum(min(len(brokers), factor or len(each)) for each in now.values())
     share, leader_share = -(-total // len(brokers)), -(-len(now) // len(brokers))
     plan: Plan = {}
     for where, before in sorted(now.items()):
         wanted = min(len(brokers), factor or len(before))
-        staying = [each for each in before if each in replicas and replicas[each] < share][:wanted]
-        free = sorted((each for each in brokers if each not in staying), key=lambda each: (replicas[each], leaders[each], brokers.index(each)))
-        chosen = [*staying, *free[: wanted - len(staying)]]
+        chosen = _chosen([each for each in before if each in replicas and replicas[each] < share], wanted, rack_of, replicas, leaders)
         stays = chosen[0] == before[0] and leaders[chosen[0]] < leader_share
         leader = chosen[0] if stays else min(chosen, key=lambda each: leaders[each])
         replicas.update(chosen)
         leaders[leader] += 1
         plan[where] = [leader, *(each for each in chosen if each != leader)]
     return plan
+
+
+def _chosen(
+    may_stay: Sequence[int], wanted: int, rack_of: Mapping[int, int | str], replicas: Mapping[int, int], leaders: Mapping[int, int]
+) -> list[int]:
+    """The replicas of one partition: those that may stay where their rack has room, then brokers of the racks with fewest."""
+    of_rack: Counter[int | str] = Counter()
+    chosen: list[int] = []
+    room = -(-wanted // len(set(rack_of.values())))
+    for each in may_stay:
+        if len(chosen) < wanted and of_rack[rack_of[each]] < room:
+            chosen.append(each)
+            of_rack[rack_of[each]] += 1
+    free = sorted((each for each in rack_of if each not in chosen), key=lambda each: (replicas[each], leaders[each]))
+    while len(chosen) < wanted:
+        best = min(free, key=lambda each: of_rack[rack_of[each]])  # the first of them
+        free.remove(best)
+        chosen.append(best)
+        of_rack[rack_of[best]] += 1
+    return chosen
 
 
 def to_json(plan: Mapping[Where, Sequence[int]]) -> str:
@@ -68,8 +93,9 @@ def plan(
             raise CommandFailed(f"broker {missing[0]} is not alive; these are: {', '.join(map(str, living))}")
         if replication_factor is not None and replication_factor > len(wanted):
             raise CommandFailed(f"{replication_factor} replicas need as many brokers, {len(wanted)} are given")
+        racks = {each.node_id: each.rack for each in client.metadata(()).brokers}
         now = {where: list(each.replica_nodes) for where, each in partitions_of(client, topics).items()}
-    found = {where: replicas for where, replicas in spread(now, wanted, replication_factor).items() if replicas != now[where]}
+    found = {where: replicas for where, replicas in spread(now, wanted, replication_factor, racks).items() if replicas != now[where]}
     if file is not None:
         file.write_text(to_json(found) + "\n", encoding="utf-8")
     if output == "json":

@@ -142,21 +142,21 @@ class ClusterSecurity:
         files.certificate.write_text(issued.chain)
         return files
 
-    def issue_node(self, node_id: int, days: float = 825) -> Path:
-        """A certificate for a node, which no other node can use; a node that runs takes it within seconds."""
-        issued = self._authority.issue(f"node-{node_id}", HOSTS, days, [node_uri(node_id)])
+    def issue_node(self, node_id: int, days: float = 825, brokers: int = 1) -> Path:
+        """A certificate for a node, which no other node can use; a node that runs takes it within seconds. `brokers`: of the host, from this one."""
+        issued = self._authority.issue(f"node-{node_id}", HOSTS, days, [node_uri(node_id + each) for each in range(brokers)])
         path = self.folder / f"node-{node_id}.pem"
         _write_secret(path, issued.key_store)
         return path
 
-    def settings_of(self, node_id: int, nodes: int) -> dict[str, str]:
-        """What a node needs; makes its key."""
-        supers = [ADMIN, *(f"node-{each}" for each in range(1, nodes + 1))]
+    def settings_of(self, node_id: int, nodes: int, brokers: int = 1) -> dict[str, str]:
+        """What a node needs, or a host of so many brokers, of which it is the first; makes its key."""
+        supers = [ADMIN, *(f"node-{each}" for each in range(1, nodes * brokers + 1, brokers))]
         return {
             "listener.security.protocol.map": f"{LISTENER}:SSL,CONTROLLER:SSL",
             "ssl.client.auth": "required",
             "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": str(self.issue_node(node_id)),
+            "ssl.keystore.location": str(self.issue_node(node_id, brokers=brokers)),
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": str(self.folder / "ca.pem"),
             "ssl.principal.mapping.rules": "RULE:^CN=([^,]+)$/$1/",

@@ -365,6 +365,7 @@ metrics.auth.basic.users.location string -
 metrics.auth.bearer.token password -
 metrics.auth.bearer.token.location string -
 metrics.auth.health boolean false
+metrics.host string -
 metrics.partitions boolean true
 metrics.port int -
 metrics.ssl.client.auth string none

@@ -100,6 +100,12 @@ class NodeSettings:
         return f"{home}/{METADATA_DIRECTORY}"
 
     @property
+    def page_host(self) -> str:
+        """Where `metrics.port` listens."""
+        first = next(iter(self.listeners), self.controller_listener)
+        return self.values["metrics.host"] or (first.host if first is not None else "")
+
+    @property
     def rack(self) -> str | None:
         rack: str | None = self.values["broker.rack"]
         return rack

@@ -1,13 +1,14 @@
 """Which brokers a new partition goes to: chosen, or given by the client and checked. Both for CreateTopics, CreatePartitions and reassignments.
 
-As in Kafka, brokers that are fenced count (a machine that is down for a moment is no reason to refuse a topic); those that are shutting down do not.
-Knows no topic.
+As in Kafka, brokers that are fenced count (a machine that is down for a moment is no reason to refuse a topic); those that are shutting down do not,
+with one exception: where a rack has no other brokers and a replica would have to share a rack without it, one of them gets the replica, and
+fetches it when it is back. So a host that is started anew does not make two replicas of a new topic share another host. Knows no topic.
 """
 
 from collections.abc import Sequence
 from random import Random
 
-from raftka.metadata.controller.placement import place
+from raftka.metadata.controller.placement import Place, place
 from raftka.metadata.image import MetadataImage
 from raftka.metadata.records import Replicas
 from raftka.wire.errors import Code, KafkaError
@@ -28,7 +29,17 @@ def choose(image: MetadataImage, count: int, factor: int, random: Random) -> tup
     if not alive:
         raise _unable(factor, "All brokers are currently fenced.")
     living = {broker_id for broker_id, _ in alive}
-    return tuple([_begun(replicas, living) for replicas in place(count, factor, alive, random, fenced)])
+    behind = fenced + _of_missing_racks(image, [*alive, *fenced], factor)
+    return tuple([_begun(replicas, living) for replicas in place(count, factor, alive, random, behind)])
+
+
+def _of_missing_racks(image: MetadataImage, usable: Sequence[Place], factor: int) -> list[Place]:
+    """Brokers that are shutting down, of racks that no usable broker is on; none where each replica has a rack of its own anyway."""
+    racks = {rack for _, rack in usable if rack is not None}
+    if len(racks) + sum(rack is None for _, rack in usable) >= factor:
+        return []
+    leaving = [(broker.broker_id, broker.rack) for broker in image.brokers.values() if broker.shutting_down and broker.rack is not None]
+    return [(broker_id, rack) for broker_id, rack in leaving if rack not in racks]
 
 
 def _unable(factor: int, reason: str) -> KafkaError:

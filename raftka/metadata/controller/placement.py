@@ -1,7 +1,8 @@
 """Place the replicas of new partitions: leaders one after the other over the brokers, the other replicas at shifting distances behind them.
 
 So each broker leads about as many partitions as any other, and when it dies, its partitions do not all go to one neighbour. With racks, a
-partition has two replicas on one rack only when there are more replicas than racks. Knows no topic and no broker but number and rack.
+partition has two replicas on one rack only when there are more replicas than racks; then no rack has two more than another that has brokers left,
+as in Kafka. Knows no topic and no broker but number and rack.
 """
 
 from collections.abc import Sequence
@@ -33,12 +34,10 @@ def _replicas(ring: list[Place], behind: list[Place], first: int, shift: int, co
     leader = ring[first % len(ring)]
     others = [ring[(first + 1 + (shift + each) % (len(ring) - 1)) % len(ring)] for each in range(len(ring) - 1)]
     others += [behind[(first + each) % len(behind)] for each in range(len(behind))]
-    racks = {leader[1]}
-    chosen, rest = [leader[0]], []
+    turn = {leader[1]: 0}
+    keyed = [(0, leader[0])]
     for broker_id, rack in others:
-        if rack is None or rack not in racks:
-            racks.add(rack)
-            chosen.append(broker_id)
-        else:
-            rest.append(broker_id)
-    return tuple((chosen + rest)[:count])
+        turn[rack] = turn.get(rack, -1) + 1 if rack is not None else 0
+        keyed.append((turn[rack], broker_id))
+    keyed.sort(key=lambda each: each[0])  # the first of each rack, then the second of each
+    return tuple([broker_id for _, broker_id in keyed[:count]])

@@ -153,7 +153,11 @@ class RealFiles:
             missing.append(path)
             path = os.path.dirname(path)
         for directory in reversed(missing):
-            os.mkdir(directory, 0o750)
+            try:
+                os.mkdir(directory, 0o750)
+            except FileExistsError:
+                if not os.path.isdir(directory):  # else another broker of this host has made it meanwhile
+                    raise
             if durable:
                 self.sync_directory(os.path.dirname(directory) or ".")
 

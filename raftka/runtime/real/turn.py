@@ -24,7 +24,7 @@ class Turn:
         self.woken: list[Flushed] = []
         self.last: list[Callable[[], None]] = []  # when what there is to send has left
         self.watch: TurnWatch | None = None
-        self.began = 0.0  # of the piece under way
+        self.began = monotonic()  # of the piece under way
 
     @property
     def waits(self) -> bool:

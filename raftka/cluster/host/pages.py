@@ -1,0 +1,121 @@
+"""The two pages of a host: /metrics, those of all its brokers as one, and /health, whether each of them is well. Knows no process.
+
+Both ask the brokers when they are asked, all at once. A broker that does not answer is missing in the page, and `raftka_host_broker_up` is 0.
+"""
+
+import json
+import time
+from collections.abc import Mapping
+from functools import partial
+
+import trio
+
+from raftka.broker.context import BrokerContext
+from raftka.broker.exporter.guarded import guarded_server
+from raftka.broker.exporter.http import TEXT, HttpServer, Page, Reply
+from raftka.cluster.host.fetching import Answer, NoPage, get
+from raftka.cluster.host.merging import CONTENT_TYPE, LABEL, merged
+from raftka.cluster.host.supervisor import Broker, Supervisor
+from raftka.limits import LimitExceeded
+
+OK, UNAVAILABLE = 200, 503
+HOST_FAMILIES = {
+    "raftka_host_broker_up": ("gauge", "1: the broker has given its page; 0: it does not run, or does not answer."),
+    "raftka_host_broker_restarts_total": ("counter", "Times that the broker was started again, because it had ended by itself."),
+}
+HOST = "host"  # the label's value for the supervisor's own numbers
+
+
+class HostPages:
+    def __init__(self, context: BrokerContext, supervisor: Supervisor, token: str) -> None:
+        """`token`: opens the brokers' pages."""
+        self._context, self._supervisor, self._token = context, supervisor, token
+        self._waiting: list[Reply] = []
+
+    def server(self) -> HttpServer:
+        """Raises TlsError or SettingError when the port cannot be secured as the settings say."""
+        health: Page = partial(self._health, brief=False)
+        brief: Page = partial(self._health, brief=True)
+        open_pages = {} if self._context.metadata.settings["metrics.auth.health"] else {"/health": brief}
+        return guarded_server(self._context, {"/metrics": self._metrics, "/health": health}, open_pages, "metrics")
+
+    def _metrics(self, reply: Reply) -> None:
+        """One page for all who ask meanwhile."""
+        self._waiting.append(reply)
+        if len(self._waiting) == 1:
+            self._context.runtime.spawn(self._make_metrics, "host metrics")
+
+    async def _make_metrics(self) -> None:
+        answers = await self._ask_all("/metrics")
+        pages = {str(node_id): answer.body for node_id, answer in answers.items() if answer.status == OK}
+        own = self._own_numbers({node_id for node_id, answer in answers.items() if answer.status == OK})
+        shared = self._shared_numbers()
+        self._context.runtime.offload.run(lambda: own + merged({**pages, HOST: shared}), self._made)
+
+    def _made(self, page: bytes | BaseException) -> None:
+        waiting, self._waiting = self._waiting, []
+        for reply in waiting:
+            if isinstance(page, BaseException):
+                reply(UNAVAILABLE, TEXT, b"the metrics could not be written: see the host's log\n")
+            else:
+                reply(OK, CONTENT_TYPE, page)
+        if isinstance(page, BaseException):
+            self._context.events.error("metrics_failed", error=repr(page))
+
+    def _own_numbers(self, up: set[int]) -> bytes:
+        """Of the host alone; each has the broker's label already."""
+        of_broker = {
+            "raftka_host_broker_up": {each.plan.node_id: int(each.plan.node_id in up) for each in self._supervisor.brokers},
+            "raftka_host_broker_restarts_total": {each.plan.node_id: each.restarts for each in self._supervisor.brokers},
+        }
+        lines = []
+        for name, (kind, text) in HOST_FAMILIES.items():
+            lines += [f"# HELP {name} {text}\n", f"# TYPE {name} {kind}\n"]
+            lines += [f'{name}{{{LABEL}="{node_id}"}} {value}\n' for node_id, value in of_broker[name].items()]
+        return "".join(lines).encode()
+
+    def _shared_numbers(self) -> bytes:
+        """Of the supervisor, in families that brokers have too: its processor time, and what it has counted."""
+        numbers: dict[str, float] = {"process_cpu_seconds_total": time.process_time(), **self._context.metrics.counters}
+        return "".join(f"# TYPE {name} counter\n{name} {value}\n" for name, value in numbers.items()).encode()
+
+    def _health(self, reply: Reply, *, brief: bool) -> None:
+        """`brief`: for strangers."""
+        self._context.runtime.spawn(lambda: self._answer_health(reply, brief=brief), "host health")
+
+    async def _answer_health(self, reply: Reply, *, brief: bool) -> None:
+        answers = await self._ask_all("/health")
+        brokers = {str(each.plan.node_id): _health_of(answers.get(each.plan.node_id)) for each in self._supervisor.brokers}
+        is_ok = all(each.get("status") == "ok" for each in brokers.values())
+        found: dict[str, object] = {"status": "ok" if is_ok else "unavailable"}
+        if not brief:
+            found["brokers"] = brokers
+        reply(OK if is_ok else UNAVAILABLE, "application/json", json.dumps(found).encode() + b"\n")
+
+    async def _ask_all(self, path: str) -> dict[int, Answer]:
+        """By node id, of those that answer."""
+        found: dict[int, Answer] = {}
+
+        async def ask(broker: Broker) -> None:
+            node_id, port = broker.plan.node_id, broker.plan.settings["metrics.port"]
+            try:
+                found[node_id] = await get(port, path, self._token)
+            except LimitExceeded as error:
+                self._context.metrics.hit(error.limit)
+            except NoPage as error:
+                self._context.events.debug("host_page_missing", broker=node_id, path=path, error=str(error))
+
+        async with trio.open_nursery() as nursery:
+            for each in self._supervisor.brokers:
+                if each.running is not None:
+                    nursery.start_soon(ask, each)
+        return {node_id: found[node_id] for node_id in sorted(found)}
+
+
+def _health_of(answer: Answer | None) -> Mapping[str, object]:
+    """As the broker says it."""
+    try:
+        found = None if answer is None else json.loads(answer.body)
+    except ValueError:
+        found = None
+    return found if isinstance(found, dict) else {"status": "unavailable", "reason": "it does not answer"}
