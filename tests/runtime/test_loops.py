@@ -1,9 +1,12 @@
 """A node's turns and Trio's tasks share a thread: none keeps the other waiting, and each has the way that its process allows."""
 
+from time import monotonic
+
 import pytest
 import trio
 import trio.lowlevel
 
+from raftka.runtime.interfaces import LONG_PIECE_S
 from raftka.runtime.real.runtime import open_runtime
 from tests.runtime.echo import Echo, Sender
 
@@ -58,3 +61,26 @@ async def test_a_node_that_stands_still_leaves_trio_going(alone: bool) -> None:
         runtime.resume()
         with trio.fail_after(20):
             await ran.wait()
+
+
+class Watch:
+    def __init__(self) -> None:
+        self.pieces: list[object] = []
+
+    def turn(self, took_s: float) -> None: ...
+
+    def long(self, took_s: float, piece: object) -> None:
+        self.pieces.append(piece)
+
+
+async def test_the_time_of_a_task_is_not_that_of_the_action_it_asks_for(alone: bool) -> None:
+    watch, done = Watch(), trio.Event()
+    async with open_runtime(alone=alone) as runtime:
+        runtime.watch_turns(watch)
+        until = monotonic() + 2 * LONG_PIECE_S
+        while monotonic() < until:
+            pass
+        runtime.clock.at_turn_end(done.set)
+        with trio.fail_after(20):
+            await done.wait()
+    assert watch.pieces == []

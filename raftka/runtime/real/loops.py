@@ -125,7 +125,8 @@ class AroundTrio:
         try:
             if clock.next_at <= monotonic():
                 network.turn_of(clock.run_due)
-            elif network.current.waits:
+            elif network.current.waits:  # what tasks of Trio have asked for: their own time is not this turn's
+                network.current.began = monotonic()
                 network.end_turn()
             if not self._standing.stopped:
                 now = monotonic()
