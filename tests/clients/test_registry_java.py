@@ -80,7 +80,7 @@ class Python:
         assert errors == [None]
 
     def read(self, topic: str, count: int) -> list[object]:
-        consumer = Consumer(self.servers | {"group.id": f"readers-of-{topic}", "auto.offset.reset": "earliest"})
+        consumer = Consumer(self.servers | {"group.id": f"readers-of-{topic}-{id(self)}", "auto.offset.reset": "earliest"})
         consumer.subscribe([topic])
         found: list[object] = []
         while len(found) < count:
@@ -163,6 +163,23 @@ def test_javas_client_registers_other_types(scene: Scene, kind: str, text: str) 
 
     assert scene.python.registry.get_schema(int(number)).schema_type == kind
     assert f"other-{kind}" in scene.java.ask("subjects")
+
+
+def test_contexts(scene: Scene, confluent_avro: Program) -> None:
+    """A writer has the context in its URL. Readers have it likewise, or find the id by the topic's name."""
+    topic, url = scene.python.create("in-context"), f"{scene.url}/contexts/.java"
+    with running(confluent_avro, bootstrap_servers=scene.servers, schema_registry_url=url) as java:
+        java.ask("register", "any-value", "AVRO", '"string"')  # so the ids are not those of the context without a name
+        java.ask("produce", topic, NEWER, json.dumps(EIGHT))
+        assert sorted(java.ask("subjects")) == [":.java:any-value", f":.java:{topic}-value"]
+        assert java.ask("contexts") == [".", ".java"]
+        assert read_by_java(java, topic, 1) == [EIGHT]
+
+    assert read_by_java(scene.java, topic, 1) == [EIGHT]
+    assert scene.python.read(topic, 1) == [EIGHT]
+    with SchemaRegistryClient({"url": url}) as registry:
+        assert Python(scene.python.servers, registry).read(f"{topic}", 1) == [EIGHT]
+        assert registry.get_subjects() == [":.java:any-value", f":.java:{topic}-value"]
 
 
 @pytest.mark.parametrize("payload", ["false", "true"])
