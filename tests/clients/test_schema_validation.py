@@ -1,7 +1,8 @@
 """Topics with schema validation as other people's producers and serializers meet them, with the registry in the node."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer
@@ -12,8 +13,15 @@ from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
+from raftka.client.blocking.client import Client
+from raftka.client.blocking.connection import addresses_of
+from raftka.cluster.secured.authority import Authority
+from raftka.registry.access import User
+from raftka.registry.broker_access import as_user
+from raftka.registry.server import Port, RegistryServer, port_tls
 from raftka.testing.cluster import Cluster
 from tests.clients.test_registry import JSON_TRUCK, TRUCK, truck_class
+from tests.registry.test_access import ADMIN, secured  # noqa: F401
 
 ON = {"confluent.value.schema.validation": "true"}
 PAYLOAD = ON | {"raftka.value.schema.validation.payload": "true"}
@@ -104,3 +112,79 @@ def test_damaged_values_become_dead_letters_and_the_producer_goes_on(scene: Scen
     assert headers["raftka.dead.letter.topic"] == b"letters"
     number = int.from_bytes(value[1:5])
     assert headers["raftka.dead.letter.reason"] == f"it is no value of schema {number}: it ends too early".encode()
+
+
+# a registry with TLS that asks for passwords
+
+
+class Guarded(NamedTuple):
+    registry: RegistryServer
+    trusted: Path
+
+    def client(self, user: str) -> SchemaRegistryClient:
+        return SchemaRegistryClient({"url": self.registry.url, "basic.auth.user.info": f"{user}:{user}-secret", "ssl.ca.location": str(self.trusted)})
+
+    def settings(self, info: str, trusted: Path | None = None) -> dict[str, str]:
+        """Of a broker that asks this registry."""
+        return {
+            "confluent.schema.registry.url": self.registry.url,
+            "confluent.basic.auth.user.info": info,
+            "confluent.ssl.truststore.location": str(trusted or self.trusted),
+            "confluent.ssl.truststore.type": "PEM",
+        }
+
+
+@pytest.fixture(scope="module")
+def guarded(secured: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:  # noqa: F811
+    """The registry of another cluster, which has the passwords and the rights."""
+    folder, brokers = tmp_path_factory.mktemp("guarded"), addresses_of(secured.bootstrap_servers)
+    authority = Authority()
+    own = authority.issue("registry", ["127.0.0.1"])
+    for name, text in (("trusted", authority.trusted), ("chain", own.chain), ("key", own.key), ("stranger", Authority("stranger").trusted)):
+        (folder / f"{name}.pem").write_text(text)
+    port = Port(number=0, tls=port_tls(folder / "chain.pem", folder / "key.pem"))
+
+    def client_of(user: User) -> Client:
+        return Client(brokers, security=as_user(ADMIN, "PLAIN", user))
+
+    with RegistryServer(lambda: Client(brokers, security=ADMIN), port, "_schemas-guarded", client_of=client_of) as registry:
+        yield Guarded(registry, folder / "trusted.pem")
+
+
+def test_the_broker_logs_in_at_a_registry_with_tls(guarded: Guarded) -> None:
+    with Cluster(1, properties=guarded.settings("reader:reader-secret")) as cluster, guarded.client("writer") as client:
+        scene = Scene(cluster, client)
+        scene.create("orders", **PAYLOAD)
+        value = avro(client, SerializationContext("orders", MessageField.VALUE))
+        assert value is not None
+
+        assert scene.send("orders", value) == [None]
+        for wrong in (value[:-1], b"no schema at all", b"\0\0\0\0\x63" + value[5:]):
+            (error,) = scene.send("orders", wrong)
+            assert error is not None
+            assert error.code() == KafkaError.INVALID_RECORD
+        assert [message.value() for message in scene.read("orders", 1)] == [value]
+
+
+@pytest.mark.parametrize(
+    ("info", "store", "code"),
+    [
+        ("reader:wrong", "trusted", KafkaError._MSG_TIMED_OUT),
+        ("reader:reader-secret", "stranger", KafkaError._MSG_TIMED_OUT),
+        ("nobody:nobody-secret", "trusted", KafkaError.INVALID_RECORD),  # a user that sees no schema
+    ],
+)
+def test_nothing_is_taken_where_the_broker_is_not_let_in(guarded: Guarded, info: str, store: str, code: int) -> None:
+    """Producers try again until their own patience ends."""
+    settings = guarded.settings(info, guarded.trusted.with_name(f"{store}.pem"))
+    with Cluster(1, properties=settings) as cluster, guarded.client("writer") as client:
+        scene = Scene(cluster, client)
+        scene.create("orders", **ON)
+        value = avro(client, SerializationContext("orders", MessageField.VALUE))
+        assert value is not None
+
+        (error,) = scene.send("orders", value, **{"message.timeout.ms": 1500})
+
+        assert error is not None
+        assert error.code() == code
+        assert cluster.records("orders") == []
