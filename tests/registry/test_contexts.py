@@ -8,7 +8,9 @@ from raftka.client.blocking.client import Client
 from raftka.client.blocking.connection import addresses_of
 from raftka.client.blocking.reader import Reader
 from raftka.registry import limits
+from raftka.registry.records import Body, Registered, context_record, schema_record, used_ids_record
 from raftka.registry.server import RegistryServer
+from raftka.registry.state import State
 from raftka.testing import Cluster
 from tests.registry.rest import Rest, record
 from tests.registry.test_access import login, secured, secured_registry  # noqa: F401
@@ -268,6 +270,27 @@ def test_another_instance_reads_the_same(raftka_cluster: Cluster, raftka_registr
         assert second.get("/subjects") == rest.get("/subjects")
         assert second.get("/config/:.two:") == {"compatibilityLevel": "FULL"}
         assert second.register(":.one:u", INT) == 2
+
+
+def test_a_contexts_highest_id_is_known_after_compaction_took_its_schemas_away() -> None:
+    """The records of a context have one key, so compaction keeps the last one."""
+    state = State()
+    for key, value in (context_record(".one"), used_ids_record(5, ".one"), used_ids_record(3)):
+        state.apply(key, value)
+
+    assert (state.highest(".one"), state.highest(), state.highest(".two")) == (5, 3, 0)
+    assert context_record(".one")[0] == used_ids_record(5, ".one")[0] != used_ids_record(5, ".two")[0]
+
+
+def test_names_that_others_wrote_in_another_way_are_one_subject() -> None:
+    state = State()
+    for subject, version in ((":.:t", 1), ("t", 2), (":.one:t", 1)):
+        state.apply(*schema_record(Registered(subject, version, version, Body("AVRO", STRING))))
+    for key in (b'{"keytype":"SCHEMA","subject":":*:t","version":1,"magic":1}', b'{"keytype":"SCHEMA","subject":":.:","version":1,"magic":1}'):
+        state.apply(key, b'{"subject":"t","version":1,"id":1,"schema":"x"}')
+
+    assert [(each.subject, each.version) for each in state] == [(":.one:t", 1), ("t", 1), ("t", 2)]
+    assert state.ignored == 2
 
 
 # rights
