@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
@@ -25,12 +25,13 @@ from tests.registry.test_access import ADMIN, secured  # noqa: F401
 
 ON = {"confluent.value.schema.validation": "true"}
 PAYLOAD = ON | {"raftka.value.schema.validation.payload": "true"}
+PLACE = '{"type":"record","name":"Place","fields":[{"name":"latitude","type":"double"}]}'
 Serialize = Callable[[SchemaRegistryClient, SerializationContext], Any]
 
 
 class Scene:
-    def __init__(self, cluster: Cluster, registry: SchemaRegistryClient) -> None:
-        self.registry = registry
+    def __init__(self, cluster: Cluster, registry: SchemaRegistryClient, url: str = "") -> None:
+        self.registry, self.url = registry, url
         self.servers = {"bootstrap.servers": cluster.bootstrap_servers}
 
     def create(self, topic: str, **configs: str) -> None:
@@ -64,8 +65,9 @@ class Scene:
 def scene() -> Iterator[Scene]:
     with Cluster(1, properties={"registry.port": "0"}) as cluster:
         port = cluster._embedded.nodes[1].edges["registry.port"].port
-        with SchemaRegistryClient({"url": f"http://127.0.0.1:{port}"}) as client:
-            yield Scene(cluster, client)
+        url = f"http://127.0.0.1:{port}"
+        with SchemaRegistryClient({"url": url}) as client:
+            yield Scene(cluster, client, url)
 
 
 def avro(client: SchemaRegistryClient, context: SerializationContext) -> Any:
@@ -112,6 +114,26 @@ def test_damaged_values_become_dead_letters_and_the_producer_goes_on(scene: Scen
     assert headers["raftka.dead.letter.topic"] == b"letters"
     number = int.from_bytes(value[1:5])
     assert headers["raftka.dead.letter.reason"] == f"it is no value of schema {number}: it ends too early".encode()
+
+
+def test_a_brokers_url_may_name_a_context_of_the_registry(scene: Scene) -> None:
+    """Numbers are those of the context: the same one may be another schema elsewhere."""
+    registry_url = f"{scene.url}/contexts/.fleet"
+    settings = {"confluent.schema.registry.url": registry_url}
+    with Cluster(1, properties=settings) as cluster, SchemaRegistryClient({"url": registry_url}) as client:
+        inside = Scene(cluster, client)
+        inside.create("trucks", **PAYLOAD)
+        client.register_schema("others-value", Schema('"string"', "AVRO"))
+        client.register_schema("place", Schema(PLACE, "AVRO"))
+        text = '{"type":"record","name":"Truck","fields":[{"name":"at","type":"Place"}]}'
+        schema = Schema(text, "AVRO", [SchemaReference("Place", "place", 1)])
+        value = AvroSerializer(client, schema)({"at": {"latitude": 52.5}}, SerializationContext("trucks", MessageField.VALUE))
+        assert value is not None
+
+        assert inside.send("trucks", value) == [None]
+        (error,) = inside.send("trucks", value[:4] + b"\1" + value[5:])  # of others-value
+        assert error is not None
+        assert error.code() == KafkaError.INVALID_RECORD
 
 
 # a registry with TLS that asks for passwords
