@@ -34,15 +34,15 @@ LARGEST_BYTES = 200_000
 PARTITIONS = 4
 PAUSE_S, STEP_S = 0.2, 1.0  # between two positions of a truck, and of its way: five times as fast as a truck
 WAIT_S = 900.0
-ALERTS, MINUTES, FRESH_S = 8, 4, 15.0
-PAGE_SIZE, TEXT_SIZE = "1280,800", "1280,620"
+ALERTS, MINUTES, FRESH_S = 8, 4, 12.0
+PAGE_SIZE, TEXT_SIZE = "1280,800", "1100,400"
 SLIDER = """<script>addEventListener("load", () => setTimeout(() => {
-  $("span").value = 60; $("slider").value = 1000 - Math.round(1000 * 2.2 / 60); $("slider").oninput();
-}, 2500));</script>"""
+  $("slider").value = 1000 - 1000 * MINUTES / $("span").value; $("slider").oninput();
+}, 1500));</script>"""
 TERMINAL = """<!doctype html><meta charset="utf-8"><style>body {{ margin: 0; background: #10161d; color: #e6edf3; }}
 pre {{ font: 14px/1.35 monospace; padding: 1rem 1.2rem; margin: 0; }} b {{ color: #7ee2a8; font-weight: 600; }}</style><pre>{}</pre>"""
 QUESTIONS = (
-    "select truck, round(latitude, 3) as latitude, round(longitude, 3) as longitude, _timestamp from silver order by _timestamp desc limit 5",
+    "select truck, latitude, longitude, speed_kmh, _timestamp from silver order by _timestamp desc limit 5",
     "select count(*) as positions, count(distinct truck) as trucks, max(_timestamp) as newest from silver",
     "select * from minutes order by minute desc, truck limit 5",
 )
@@ -97,7 +97,8 @@ class Browser:
         self._command = [found, "--headless", "--no-sandbox", "--hide-scrollbars", *quiet, f"--user-data-dir={folder / 'profile'}"]
 
     def take(self, url: str, picture: Path, size: str) -> None:
-        command = [*self._command, f"--window-size={size}", "--virtual-time-budget=8000", f"--screenshot={picture}", url]
+        """The page's clock runs ahead by the budget."""
+        command = [*self._command, f"--window-size={size}", "--virtual-time-budget=2500", f"--screenshot={picture}", url]
         subprocess.run(command, check=True, capture_output=True, timeout=120)
         if not picture.read_bytes().startswith(b"\x89PNG") or picture.stat().st_size > LARGEST_BYTES:
             raise SystemExit(f"{picture} is no picture, or has {picture.stat().st_size:,} bytes")
@@ -178,7 +179,7 @@ def take_all(images: Path) -> None:
                 wait(lambda: is_ready(shown.url), process, drive)
                 browser.take(shown.url, images / "trucks-map.png", PAGE_SIZE)
                 replay = folder / "replay.html"
-                replay.write_text(pages.HTML.read_text() + SLIDER)
+                replay.write_text(pages.HTML.read_text() + SLIDER.replace("MINUTES", str(MINUTES / 2)))
                 pages.HTML = replay
                 browser.take(shown.url, images / "trucks-history.png", PAGE_SIZE)
                 text = folder / "sql.html"
