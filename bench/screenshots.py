@@ -35,12 +35,13 @@ PARTITIONS = 4
 PAUSE_S, STEP_S = 0.2, 0.1  # between two positions of a truck, and of its way
 WAIT_S = 900.0
 ALERTS, MINUTES, FRESH_S = 8, 5, 12.0
-PAGE_SIZE, TEXT_SIZE = "1080,680", "1100,400"
+PAGE_SIZE, TEXT_SIZE = "1080,680", "1100,440"
 SLIDER = """<script>addEventListener("load", () => setTimeout(() => {
   $("slider").value = 1000 - 1000 * MINUTES / $("span").value; $("slider").oninput();
 }, 1500));</script>"""
 TERMINAL = """<!doctype html><meta charset="utf-8"><style>body {{ margin: 0; background: #10161d; color: #e6edf3; }}
-pre {{ font: 14px/1.35 monospace; padding: 1rem 1.2rem; margin: 0; }} b {{ color: #7ee2a8; font-weight: 600; }}</style><pre>{}</pre>"""
+pre {{ font: 14px/1.35 monospace; padding: 1rem 1.2rem; margin: 0; white-space: pre-wrap; }}
+b {{ color: #7ee2a8; font-weight: 600; }}</style><pre>{}</pre>"""
 QUESTIONS = (
     "select truck, latitude, longitude, speed_kmh, _timestamp from silver order by _timestamp desc limit 5",
     "select count(*) as positions, count(distinct truck) as trucks, max(_timestamp) as newest from silver",
