@@ -101,3 +101,18 @@ def test_attacks_are_shown_by_tests_and_planted_bugs_that_exist() -> None:
     assert len(cited) > 10
     assert cited - written == set()
     assert planted - MUTANTS.keys() == set()
+
+
+LARGEST_PICTURE = 200_000
+
+
+def test_pictures_are_there_small_and_shown() -> None:
+    """`./run screenshots` takes them."""
+    shown = {
+        (document.parent / path).resolve()
+        for document in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))
+        for path in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", document.read_text())
+    }
+
+    assert shown == set((ROOT / "docs" / "images").glob("*.png"))
+    assert all(each.read_bytes().startswith(b"\x89PNG") and each.stat().st_size < LARGEST_PICTURE for each in shown)

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple, Protocol
 
+from raftka.registry.subjects import Name
+
 SEE, WRITE, DELETE, ALTER = "see", "write", "delete", "alter"
 FORBIDDEN = 40301
 SUFFIXES = ("-value", "-key")
@@ -31,5 +33,6 @@ class Everybody:
 
 
 def topic_of(subject: str) -> str:
-    """By Confluent's TopicNameStrategy; a subject of another strategy is a name as it is."""
+    """By Confluent's TopicNameStrategy, in every context; a subject of another strategy is a name as it is."""
+    subject = Name.of(subject).subject
     return next((subject.removesuffix(each) for each in SUFFIXES if subject.endswith(each)), subject)

@@ -1,22 +1,25 @@
-"""Confluent's REST API: which method of which path does what. Knows no connection. `Request.user` has logged in, where logins are asked for."""
+"""Confluent's REST API: which method of which path does what. Knows no connection. `Request.user` has logged in, where logins are asked for.
+
+What stands behind `/contexts/NAME` is the same API for the subjects and ids of that context: names in paths and queries are read as its own.
+"""
 
 import json
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 from urllib.parse import parse_qs, unquote
 
 from raftka import __version__
 from raftka.json_values import Json, JsonObject
 from raftka.registry.access import ALTER, DELETE, SEE, WRITE, Access, User
-from raftka.registry.errors import INVALID_SCHEMA, LimitReached, RegistryError, invalid_version, no_subject
-from raftka.registry.limits import NAME_CHARACTERS
+from raftka.registry.errors import INVALID_SCHEMA, RegistryError, invalid_version, no_subject
 from raftka.registry.records import AVRO, Body, Registered, SchemaReference, read_references
 from raftka.registry.registry import Asked, Registry
 from raftka.registry.schemas import MODULES
 from raftka.registry.state import LATEST, State
+from raftka.registry.subjects import DEFAULT, Name, context_of, new_scope, new_subject, prefix_of, read_context, within
 
 LARGEST_VERSION = (1 << 31) - 1
 UNPROCESSABLE, NO_PATH, NO_METHOD = 422, 404, 405
@@ -29,6 +32,7 @@ class Request:
     query: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     user: User | None = None
+    context: str = DEFAULT
 
     @classmethod
     def of(cls, method: str, target: str, body: bytes = b"", user: User | None = None) -> "Request":
@@ -36,6 +40,15 @@ class Request:
         return cls(
             method, path.rstrip("/") or "/", {name: values[-1] for name, values in parse_qs(query, keep_blank_values=True).items()}, body, user
         )
+
+    @property
+    def scope(self) -> str | None:
+        """Return what `/config` and `/mode` without a subject speak of: a context, None for the one without a name."""
+        return prefix_of(self.context) or None
+
+    def subject(self, name: str, default: str = "") -> str:
+        """Return a parameter that is, or begins, the name of a subject; of this request's context where it has none."""
+        return within(self.context, self.query.get(name, default))
 
     def flag(self, name: str) -> bool:
         return self.query.get(name, "").lower() == "true"
@@ -106,7 +119,8 @@ class Api:
             ("PUT", "/mode/SUBJECT", self._set_mode, slow),
             ("DELETE", "/mode", self._no_mode, slow),
             ("DELETE", "/mode/SUBJECT", self._no_mode, slow),
-            ("GET", "/contexts", lambda request: ["."], fast),
+            ("GET", "/contexts", self._contexts, slow),
+            ("DELETE", "/contexts/CONTEXT", self._delete_context, slow),
             ("GET", "/v1/metadata/version", lambda request: {"version": __version__, "commitId": ""}, fast),
             ("GET", "/", lambda request: {}, fast),
         ]
@@ -116,37 +130,66 @@ class Api:
         """Taken by each answer."""
         return self._registry.lock
 
-    def route(self, request: Request) -> tuple[Route, list[str]]:
-        """Return the route, and the parts of the path that have names in it. Raises RegistryError."""
-        other = False
+    def route(self, request: Request) -> tuple[Route, Request, list[str]]:
+        """Return the route, the request as its context reads it, and the parts of the path that have names in it. Raises RegistryError."""
+        request, other = _of_context(request), False
         for route in self._routes:
             match = route.path.fullmatch(request.path)
             if match is not None and route.method == request.method:
                 slow = route.slow or request.query.get("format") == "serialized"  # which is parsed for it
-                return route._replace(slow=slow), [unquote(part) for part in match.groups()]
+                found = {name: unquote(part) for name, part in match.groupdict().items()}
+                if "subject" in found:
+                    found["subject"] = within(request.context, found["subject"])
+                return route._replace(slow=slow), request, list(found.values())
             other = other or match is not None
         raise RegistryError(NO_METHOD, "HTTP 405 Method Not Allowed") if other else RegistryError(NO_PATH, "HTTP 404 Not Found")
+
+    # contexts
+
+    def _contexts(self, request: Request) -> Json:
+        """Without those in which the user sees no subject."""
+
+        """Without those in which the user sees no subject."""
+
+        def question(state: State) -> list[object]:
+            subjects = state.subjects(deleted=True)
+            shown = {DEFAULT, *map(context_of, self._allowed(request, subjects))}
+            if self._access.may(request.user, ALTER, None):
+                shown |= set(state.contexts()) - set(map(context_of, subjects))
+            return [each for each in state.contexts() if each in shown]
+
+        return _page(request, self._registry.ask(question))
+
+    def _delete_context(self, request: Request, context: str) -> Json:
+        self._access.check(request.user, ALTER, None)
+        self._registry.delete_context(read_context(context))
+        return {}
 
     # schemas by id
 
     def _schema(self, request: Request, number: str) -> Json:
+        subject = request.subject("subject")
+
         def question(state: State) -> JsonObject:
-            body = state.body(int(number))
-            self._may_see_id(request, state, int(number))
-            found = body.described
-            return {**found, "maxId": state.highest_id} if request.flag("fetchMaxId") else found
+            context = state.find_context(int(number), subject)
+            body = state.body(int(number), context)
+            self._may_see_id(request, state, int(number), context)
+            found = {**body.described, "context": context}
+            return {**found, "maxId": state.highest(context)} if request.flag("fetchMaxId") else found
 
         found = self._registry.ask(question)
-        if request.query.get("format") == "serialized" and isinstance(found, dict):
-            found["schema"] = self._registry.serialized(
-                Body(found.get("schemaType", AVRO), found["schema"], read_references(found.get("references")))
-            )
+        assert isinstance(found, dict)
+        context = str(found.pop("context"))
+        if request.query.get("format") == "serialized":
+            body = Body(found.get("schemaType", AVRO), found["schema"], read_references(found.get("references")))
+            found["schema"] = self._registry.serialized(body, prefix_of(context))
         return found
 
     def _schema_text(self, request: Request, number: str) -> Json:
         def question(state: State) -> str:
-            self._may_see_id(request, state, int(number))
-            return state.body(int(number)).text
+            context = state.find_context(int(number), request.subject("subject"))
+            self._may_see_id(request, state, int(number), context)
+            return state.body(int(number), context).text
 
         return Raw(self._registry.ask(question))
 
@@ -160,16 +203,17 @@ class Api:
         return self._registry.ask(lambda state: [{"subject": each.subject, "version": each.version} for each in self._users(request, state, number)])
 
     def _users(self, request: Request, state: State, number: str) -> list[Registered]:
-        found = state.users(int(number), deleted=request.flag("deleted"))
+        context = state.find_context(int(number), request.subject("subject"))
+        found = state.users(int(number), context, deleted=request.flag("deleted"))
         return [each for each in found if self._access.may(request.user, SEE, each.subject)]
 
-    def _may_see_id(self, request: Request, state: State, number: int) -> None:
-        first = next(state.subjects_of(number))
-        if not any(self._access.may(request.user, SEE, subject) for subject in state.subjects_of(number)):
+    def _may_see_id(self, request: Request, state: State, number: int, context: str) -> None:
+        first = next(state.subjects_of(number, context))
+        if not any(self._access.may(request.user, SEE, subject) for subject in state.subjects_of(number, context)):
             self._access.check(request.user, SEE, first)
 
     def _schemas(self, request: Request) -> Json:
-        prefix, latest_only, deleted = request.query.get("subjectPrefix", ""), request.flag("latestOnly"), request.flag("deleted")
+        prefix, latest_only, deleted = request.subject("subjectPrefix"), request.flag("latestOnly"), request.flag("deleted")
 
         def question(state: State) -> list[object]:
             found: list[object] = []
@@ -183,7 +227,8 @@ class Api:
 
     def _subjects(self, request: Request) -> Json:
         def question(state: State) -> list[object]:
-            prefix, deleted, only = request.query.get("subjectPrefix", ""), request.flag("deleted"), request.flag("deletedOnly")
+            prefix = request.subject("subjectPrefix", ":*:" if request.context == DEFAULT else "")
+            deleted, only = request.flag("deleted"), request.flag("deletedOnly")
             return list(self._allowed(request, state.subjects(prefix, deleted=deleted, deleted_only=only)))
 
         return _page(request, self._registry.ask(question))
@@ -217,7 +262,7 @@ class Api:
     def _version(self, request: Request, subject: str, version: str) -> Json:
         found = self._one(request, subject, version)
         if request.query.get("format") == "serialized":
-            return {**found.described, "schema": self._registry.serialized(found.body)}
+            return {**found.described, "schema": self._registry.serialized(found.body, subject)}
         return found.described
 
     def _version_text(self, request: Request, subject: str, version: str) -> Json:
@@ -229,7 +274,7 @@ class Api:
 
     def _register(self, request: Request, subject: str) -> Json:
         self._access.check(request.user, WRITE, subject)
-        return {"id": self._registry.register(_subject(subject), _asked(request))}  # the schema's text too, and clients take it for the one sent
+        return {"id": self._registry.register(new_subject(subject), _asked(request))}  # the schema's text too, and clients take it for the one sent
 
     def _find(self, request: Request, subject: str) -> Json:
         self._access.check(request.user, SEE, subject)
@@ -251,33 +296,35 @@ class Api:
     # levels and modes
 
     def _level(self, request: Request, subject: str | None = None) -> Json:
-        if subject is not None:
-            self._access.check(request.user, SEE, subject)
-        return {"compatibilityLevel": self._registry.level(subject, default=request.flag("defaultToGlobal"))}
+        scope = self._scope(request, SEE, subject)
+        return {"compatibilityLevel": self._registry.level(scope, default=request.flag("defaultToGlobal"))}
 
     def _set_level(self, request: Request, subject: str | None = None) -> Json:
-        self._access.check(request.user, ALTER, subject)
+        scope = self._scope(request, ALTER, subject)
         wanted = request.json().get("compatibility")
-        return {"compatibility": self._registry.set_level(None if subject is None else _subject(subject), str(wanted).upper())}
+        return {"compatibility": self._registry.set_level(new_scope(scope or ""), str(wanted).upper())}
 
     def _no_level(self, request: Request, subject: str | None = None) -> Json:
-        self._access.check(request.user, ALTER, subject)
-        return {"compatibilityLevel": self._registry.set_level(subject, None)}
+        return {"compatibilityLevel": self._registry.set_level(self._scope(request, ALTER, subject), None)}
 
     def _mode(self, request: Request, subject: str | None = None) -> Json:
-        if subject is not None:
-            self._access.check(request.user, SEE, subject)
-        return {"mode": self._registry.mode(subject, default=request.flag("defaultToGlobal"))}
+        return {"mode": self._registry.mode(self._scope(request, SEE, subject), default=request.flag("defaultToGlobal"))}
 
     def _set_mode(self, request: Request, subject: str | None = None) -> Json:
-        self._access.check(request.user, ALTER, subject)
+        scope = self._scope(request, ALTER, subject)
         wanted = request.json().get("mode")
-        name = None if subject is None else _subject(subject)
-        return {"mode": self._registry.set_mode(name, str(wanted).upper(), force=request.flag("force"))}
+        return {"mode": self._registry.set_mode(new_scope(scope or ""), str(wanted).upper(), force=request.flag("force"))}
 
     def _no_mode(self, request: Request, subject: str | None = None) -> Json:
-        self._access.check(request.user, ALTER, subject)
-        return {"mode": self._registry.set_mode(subject, None)}
+        return {"mode": self._registry.set_mode(self._scope(request, ALTER, subject), None)}
+
+    def _scope(self, request: Request, operation: str, subject: str | None) -> str | None:
+        """Return the subject or context of which a level or mode is asked. What holds for a whole context everybody may see. Raises RegistryError."""
+        scope = request.scope if subject is None else subject or None
+        one = scope is not None and bool(Name.of(scope).subject)
+        if one or operation == ALTER:
+            self._access.check(request.user, operation, scope if one else None)
+        return scope
 
 
 class Raw(str):
@@ -287,7 +334,18 @@ class Raw(str):
 
 
 def _pattern(path: str) -> re.Pattern[str]:
-    return re.compile(path.replace("SUBJECT", "([^/]+)").replace("VERSION", "([^/]+)").replace("ID", "([0-9]{1,10})"))
+    names = {"SUBJECT": "(?P<subject>[^/]+)", "VERSION": "(?P<version>[^/]+)", "CONTEXT": "(?P<context>[^/]+)", "ID": "(?P<number>[0-9]{1,10})"}
+    for name, part in names.items():
+        path = path.replace(name, part)
+    return re.compile(path)
+
+
+def _of_context(request: Request) -> Request:
+    """Return a request to `/contexts/NAME/...` as one to the rest of that path. Raises RegistryError."""
+    _, first, *rest = request.path.split("/", 3)
+    if first != "contexts" or len(rest) < 2:
+        return request
+    return replace(request, path=f"/{rest[1]}", context=read_context(unquote(rest[0])))
 
 
 def _version(text: str) -> int:
@@ -297,17 +355,6 @@ def _version(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,10}", text) or not 1 <= int(text) <= LARGEST_VERSION:
         raise invalid_version(text)
     return int(text)
-
-
-def _subject(name: str) -> str:
-    """One that a new version or setting may have. Raises RegistryError."""
-    if len(name) > NAME_CHARACTERS.value:
-        raise LimitReached(NAME_CHARACTERS, UNPROCESSABLE, f"a subject's name has {len(name):,} characters")
-    if not name or any(ord(each) < ord(" ") for each in name):
-        raise RegistryError(UNPROCESSABLE, "a subject's name has no control characters")
-    if name.startswith(":."):
-        raise RegistryError(UNPROCESSABLE, "this registry has no contexts: a subject does not begin with :.")
-    return name
 
 
 def _asked(request: Request) -> Asked:

@@ -85,7 +85,7 @@ class HttpServer:
 
     async def _found(self, request: Request) -> bytes:
         """A thread answers what is slow, and what would have to wait for the lock: this loop serves all connections."""
-        route, parts = self.api.route(request)
+        route, request, parts = self.api.route(request)
         if not route.slow and self.api.lock.acquire(blocking=False):
             try:
                 return _written(route.answer(request, *parts))

@@ -5,7 +5,8 @@ A key is JSON with `keytype` first; values are JSON, or null, which takes back w
     SCHEMA {subject, version}     a version of a subject, or that it is deleted but can still be looked up by its id
     DELETE_SUBJECT {subject}      all versions up to one of them are deleted
     CLEAR_SUBJECT {subject}       forget the subject's deleted versions
-    CONFIG, MODE {subject}        the level of compatibility, the mode; of all subjects where the subject is null
+    CONFIG, MODE {subject}        the level of compatibility, the mode; of a whole context where the subject is `:.NAME:` or, without a name, null
+    CONTEXT {tenant, context}     a context that has, or had, a schema. A value of ours may have {"maxId": N}, as that of NOOP
     NOOP                          nothing. A value {"maxId": N} of ours keeps ids from being given out again when the schemas that had them are gone
 """
 
@@ -15,9 +16,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from raftka.json_values import JsonObject
+from raftka.registry.subjects import DEFAULT, Name
 
 AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
-SCHEMA, DELETE_SUBJECT, CLEAR_SUBJECT, CONFIG, MODE, NOOP = "SCHEMA", "DELETE_SUBJECT", "CLEAR_SUBJECT", "CONFIG", "MODE", "NOOP"
+SCHEMA, DELETE_SUBJECT, CLEAR_SUBJECT = "SCHEMA", "DELETE_SUBJECT", "CLEAR_SUBJECT"
+CONFIG, MODE, CONTEXT, NOOP = "CONFIG", "MODE", "CONTEXT", "NOOP"
+TENANT = "default"
 MAGIC = {SCHEMA: 1}  # 0 for the other types of keys
 
 Record = tuple[bytes, bytes | None]
@@ -71,6 +75,7 @@ class Key(NamedTuple):
     kind: str
     subject: str | None = None
     version: int = 0
+    context: str = DEFAULT
 
 
 def schema_record(version: Registered) -> Record:
@@ -94,17 +99,28 @@ def mode_record(subject: str | None, mode: str | None) -> Record:
     return _key(MODE, subject=subject), None if mode is None else _bytes({"mode": mode})
 
 
-def used_ids_record(highest: int) -> Record:
-    return _key(NOOP), _bytes({"maxId": highest})
+def context_record(context: str) -> Record:
+    return _key(CONTEXT, tenant=TENANT, context=context), _bytes({"tenant": TENANT, "context": context})
+
+
+def no_context_record(context: str) -> Record:
+    return _key(CONTEXT, tenant=TENANT, context=context), None
+
+
+def used_ids_record(highest: int, context: str = DEFAULT) -> Record:
+    if context == DEFAULT:
+        return _key(NOOP), _bytes({"maxId": highest})
+    return _key(CONTEXT, tenant=TENANT, context=context), _bytes({"tenant": TENANT, "context": context, "maxId": highest})
 
 
 def read_key(key: bytes) -> Key:
     """Raises ValueError."""
     found = _mapping(key)
     kind, subject, version = found.get("keytype"), found.get("subject"), found.get("version", 0)
-    if not isinstance(kind, str) or not isinstance(subject, str | None) or not isinstance(version, int):
+    context = found.get("context", DEFAULT)
+    if not isinstance(kind, str) or not isinstance(subject, str | None) or not isinstance(version, int) or not isinstance(context, str):
         raise ValueError("its key is none of a registry")
-    return Key(kind, subject, version)
+    return Key(kind, subject, version, context)
 
 
 def read_value(value: bytes) -> JsonObject:
@@ -118,7 +134,7 @@ def read_schema(value: Mapping[str, object]) -> Registered:
     schema_type, deleted = value.get("schemaType") or AVRO, value.get("deleted") is True
     if not isinstance(subject, str) or not isinstance(version, int) or not isinstance(schema_id, int) or not isinstance(text, str):
         raise ValueError("its value is no schema")
-    return Registered(subject, version, schema_id, Body(str(schema_type), text, read_references(value.get("references"))), deleted)
+    return Registered(Name.of(subject).text, version, schema_id, Body(str(schema_type), text, read_references(value.get("references"))), deleted)
 
 
 def read_references(found: object) -> tuple[SchemaReference, ...]:

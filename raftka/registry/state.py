@@ -1,4 +1,6 @@
-"""What the records of `_schemas` say, read in their order: subjects and their versions, ids, levels and modes. Knows neither topic nor request.
+"""What the records of `_schemas` say, read in their order: contexts, subjects and their versions, ids, levels and modes.
+
+Knows neither topic nor request. Subjects have the names that `subjects.py` writes: those of a context begin with it. Ids are a context's own.
 
 Every question costs what its answer is long, but for the lists of all subjects.
 """
@@ -10,6 +12,7 @@ from raftka.registry.errors import no_schema, no_subject, no_version
 from raftka.registry.records import (
     CLEAR_SUBJECT,
     CONFIG,
+    CONTEXT,
     DELETE_SUBJECT,
     MODE,
     NOOP,
@@ -21,6 +24,7 @@ from raftka.registry.records import (
     read_schema,
     read_value,
 )
+from raftka.registry.subjects import DEFAULT, EVERY, GLOBAL, Name, context_of, prefix_of, within
 
 LEVELS = ("NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE")
 MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
@@ -28,20 +32,30 @@ DEFAULT_LEVEL, DEFAULT_MODE = "BACKWARD", "READWRITE"
 LATEST = -1
 
 
+class Ids:
+    """Of a context."""
+
+    def __init__(self) -> None:
+        self.highest = 0
+        self.bodies: dict[int, Body] = {}
+        self.numbers: dict[Body, int] = {}
+        self.users: dict[int, dict[tuple[str, int], None]] = {}  # the versions that have an id
+
+
+NO_IDS = Ids()
+
+
 class State:
     """Not for several threads at once."""
 
     def __init__(self) -> None:
-        self.highest_id = 0
         self.ignored = 0  # records that are none of a registry
         self.version_count = 0  # of all subjects, deleted ones too
         self.characters = 0  # of all schemas
-        self.levels: dict[str | None, str] = {}  # by subject, None for all
+        self.levels: dict[str | None, str] = {}  # by subject or context, None for the context without a name
         self.modes: dict[str | None, str] = {}
         self._subjects: dict[str, dict[int, Registered]] = {}  # by subject and version, deleted ones too
-        self._bodies: dict[int, Body] = {}  # by id
-        self._ids: dict[Body, int] = {}
-        self._users: dict[int, dict[tuple[str, int], None]] = {}  # the versions that have an id
+        self._ids: dict[str, Ids] = {}  # by context
         self._referrers: dict[tuple[str, int], dict[tuple[str, int], None]] = {}  # by the version that is referred to
 
     # reading records
@@ -54,13 +68,16 @@ class State:
             self.ignored += 1
 
     def _apply(self, key: bytes, value: bytes | None) -> None:
-        kind, subject, version = read_key(key)
+        kind, subject, version, context = read_key(key)
+        subject = subject if subject is None else Name.of(subject).text
         found = read_value(value) if value is not None else None
         if kind == NOOP:
-            self._raise_highest(found)
+            self._raise_highest(found, DEFAULT)
+        elif kind == CONTEXT:
+            self._take_context(context, found)
         elif kind in (CONFIG, MODE):
-            self._configure(kind, subject, found)
-        elif subject is None:
+            self._configure(kind, subject or None, found)
+        elif not subject or context_of(subject) == EVERY:
             raise ValueError("its key has no subject")
         elif kind == SCHEMA:
             new = read_schema(found) if found is not None else None
@@ -80,10 +97,17 @@ class State:
         else:
             raise ValueError(f"there are no keys of the type {kind}")
 
-    def _raise_highest(self, found: JsonObject | None) -> None:
+    def _raise_highest(self, found: JsonObject | None, context: str) -> None:
         highest = (found or {}).get("maxId", 0)
         if isinstance(highest, int):
-            self.highest_id = max(self.highest_id, highest)
+            ids = self._ids.setdefault(context, Ids())
+            ids.highest = max(ids.highest, highest)
+
+    def _take_context(self, context: str, found: JsonObject | None) -> None:
+        if found is not None:
+            self._raise_highest(found, context)
+        elif context in self._ids and not self._ids[context].bodies:
+            del self._ids[context]
 
     def _configure(self, kind: str, subject: str | None, found: JsonObject | None) -> None:
         table, allowed, name = (self.levels, LEVELS, "compatibilityLevel") if kind == CONFIG else (self.modes, MODES, "mode")
@@ -96,14 +120,16 @@ class State:
         place, versions = (version.subject, version.version), self._subjects.setdefault(version.subject, {})
         self.version_count += version.version not in versions
         versions[version.version] = version
-        if version.schema_id not in self._bodies:
-            self._bodies[version.schema_id] = version.body
+        context = context_of(version.subject)
+        ids = self._ids.setdefault(context, Ids())
+        if version.schema_id not in ids.bodies:
+            ids.bodies[version.schema_id] = version.body
             self.characters += len(version.body.text)
-        self._ids.setdefault(version.body, version.schema_id)
-        self._users.setdefault(version.schema_id, {})[place] = None
-        self.highest_id = max(self.highest_id, version.schema_id)
+        ids.numbers.setdefault(version.body, version.schema_id)
+        ids.users.setdefault(version.schema_id, {})[place] = None
+        ids.highest = max(ids.highest, version.schema_id)
         for each in version.body.references:
-            referrers = self._referrers.setdefault((each.subject, each.version), {})
+            referrers = self._referrers.setdefault((within(context, each.subject), each.version), {})
             referrers.pop(place, None) if version.deleted else referrers.setdefault(place)
 
     def _forget(self, subject: str, version: int) -> None:
@@ -113,62 +139,112 @@ class State:
         self.version_count -= 1
         if not self._subjects[subject]:
             del self._subjects[subject]
+        context = context_of(subject)
         for each in known.body.references:
-            referrers = self._referrers.get((each.subject, each.version), {})
+            referred = (within(context, each.subject), each.version)
+            referrers = self._referrers.get(referred, {})
             referrers.pop((subject, version), None)
             if not referrers:
-                self._referrers.pop((each.subject, each.version), None)
-        users = self._users[known.schema_id]
+                self._referrers.pop(referred, None)
+        ids = self._ids[context]
+        users = ids.users[known.schema_id]
         del users[subject, version]
         if not users:
-            del self._users[known.schema_id]
-            body = self._bodies.pop(known.schema_id)
+            del ids.users[known.schema_id]
+            body = ids.bodies.pop(known.schema_id)
             self.characters -= len(body.text)
-            if self._ids.get(body) == known.schema_id:
-                del self._ids[body]
+            if ids.numbers.get(body) == known.schema_id:
+                del ids.numbers[body]
 
     # questions
 
-    def level(self, subject: str) -> str:
-        return self.levels.get(subject, self.levels.get(None, DEFAULT_LEVEL))
+    def level(self, subject: str | None) -> str:
+        return self._setting(self.levels, subject) or DEFAULT_LEVEL
 
     def mode(self, subject: str) -> str:
-        override = self.modes.get(None)
-        return override if override == "READONLY_OVERRIDE" else self.modes.get(subject, override or DEFAULT_MODE)
+        if self.is_frozen(subject):
+            return "READONLY_OVERRIDE"
+        return self.own_mode(subject)
 
-    def body(self, schema_id: int) -> Body:
+    def own_mode(self, subject: str | None) -> str:
+        """As it is set, even where its context is frozen."""
+        return self._setting(self.modes, subject) or DEFAULT_MODE
+
+    @staticmethod
+    def _setting(table: dict[str | None, str], subject: str | None) -> str | None:
+        """Of the subject, else of its context, else of all contexts."""
+        scopes = (subject, prefix_of(context_of(subject or "")) or None, prefix_of(GLOBAL))
+        return next((table[each] for each in scopes if each in table), None)
+
+    def is_frozen(self, subject: str | None) -> bool:
+        """Return whether its context, or all of them, can only be read, whatever the subject's own mode is."""
+        context = prefix_of(context_of(subject or "")) or None
+        return "READONLY_OVERRIDE" in (self.modes.get(context), self.modes.get(prefix_of(GLOBAL)))
+
+    def contexts(self) -> list[str]:
+        """Return the one without a name first."""
+        return [DEFAULT, *sorted(self._ids.keys() - {DEFAULT})]
+
+    def has_context(self, context: str) -> bool:
+        return context in self._ids
+
+    def highest(self, context: str = DEFAULT) -> int:
+        return self._ids.get(context, NO_IDS).highest
+
+    def body(self, schema_id: int, context: str = DEFAULT) -> Body:
         """Raises RegistryError."""
-        if schema_id not in self._bodies:
+        found = self.find_body(schema_id, context)
+        if found is None:
             raise no_schema(schema_id)
-        return self._bodies[schema_id]
+        return found
 
-    def find_body(self, schema_id: int) -> Body | None:
-        return self._bodies.get(schema_id)
+    def find_body(self, schema_id: int, context: str = DEFAULT) -> Body | None:
+        return self._ids.get(context, NO_IDS).bodies.get(schema_id)
+
+    def find_context(self, schema_id: int, subject: str) -> str:
+        """Return the context whose id is meant: the subject's own. For one without, that of the first context in which it has the id."""
+        name = Name.of(subject)
+        if name.context == DEFAULT and name.subject:
+            for context in self.contexts():
+                users = self._ids.get(context, NO_IDS).users.get(schema_id, ())
+                if any(each == Name(context, name.subject).text for each, _ in users):
+                    return context
+        return name.context
 
     def find_version(self, subject: str, version: int) -> Registered | None:
         """Return it, deleted or not."""
         return self._subjects.get(subject, {}).get(version)
 
-    def id_of(self, body: Body) -> int | None:
-        return self._ids.get(body)
+    def id_of(self, body: Body, context: str = DEFAULT) -> int | None:
+        return self._ids.get(context, NO_IDS).numbers.get(body)
 
-    def subjects_of(self, schema_id: int) -> Iterator[str]:
+    def subjects_of(self, schema_id: int, context: str = DEFAULT) -> Iterator[str]:
         """Return the subjects of the versions that have this id, one for each version. Raises RegistryError."""
-        self.body(schema_id)
-        return (subject for subject, _ in self._users[schema_id])
+        self.body(schema_id, context)
+        return (subject for subject, _ in self._ids[context].users[schema_id])
 
-    def users(self, schema_id: int, *, deleted: bool = False) -> list[Registered]:
+    def users(self, schema_id: int, context: str = DEFAULT, *, deleted: bool = False) -> list[Registered]:
         """Return the versions that have this id, by subject. Raises RegistryError."""
-        self.body(schema_id)
-        found = [self._subjects[subject][version] for subject, version in sorted(self._users[schema_id])]
+        self.body(schema_id, context)
+        found = [self._subjects[subject][version] for subject, version in sorted(self._ids[context].users[schema_id])]
         return [each for each in found if deleted or not each.deleted]
 
-    def subjects(self, prefix: str = "", *, deleted: bool = False, deleted_only: bool = False) -> list[str]:
+    def subjects(self, prefix: str = ":*:", *, deleted: bool = False, deleted_only: bool = False) -> list[str]:
+        """Return those whose name begins so. `:*:` before the prefix: in all contexts; without a context: in the one without a name."""
+        context, start = Name.of(prefix)
+
+        def named(subject: str) -> bool:
+            if context == EVERY:
+                return not start or Name.of(subject).subject.startswith(start)
+            return subject.startswith(prefix_of(context) + start) and (context != DEFAULT or not subject.startswith(":."))
+
         def shown(subject: str) -> bool:
+            if not named(subject):
+                return False
             is_deleted = all(each.deleted for each in self._subjects[subject].values())
             return is_deleted if deleted_only else deleted or not is_deleted
 
-        return sorted(subject for subject in self._subjects if subject.startswith(prefix) and shown(subject))
+        return sorted(subject for subject in self._subjects if shown(subject))
 
     def versions(self, subject: str, *, deleted: bool = False) -> list[Registered]:
         """Of a subject, the oldest first; none of one that is not there."""
@@ -194,22 +270,26 @@ class State:
         """Return the versions that refer to this one, without deleted ones."""
         return [self._subjects[by][number] for by, number in sorted(self._referrers.get((subject, version), ()))]
 
-    def resolved(self, references: Sequence[SchemaReference]) -> Iterator[tuple[str, Body]]:
-        """Name and body of each, those before it that it needs itself; a name once. Raises RegistryError for one that is not there."""
+    def resolved(self, references: Sequence[SchemaReference], context: str = DEFAULT) -> Iterator[tuple[str, Body]]:
+        """Name and body of each, those before it that it needs itself; a name once. `context`: of the schema that refers to them.
+
+        Raises RegistryError for one that is not there.
+        """
         seen: set[str] = set()
-        waiting = [(each, False) for each in reversed(references)]
+        waiting = [(each, context, False) for each in reversed(references)]
         while waiting:
-            reference, ready = waiting.pop()
-            body = self.version(reference.subject, reference.version, deleted=True).body
+            reference, context, ready = waiting.pop()
+            subject = within(context, reference.subject)
+            body = self.version(subject, reference.version, deleted=True).body
             if ready:
                 yield reference.name, body
             elif reference.name not in seen:
                 seen.add(reference.name)
-                waiting.append((reference, True))
-                waiting.extend((each, False) for each in reversed(body.references))
+                waiting.append((reference, context, True))
+                waiting.extend((each, context_of(subject), False) for each in reversed(body.references))
 
     def __len__(self) -> int:
-        return len(self._bodies)
+        return sum(len(ids.bodies) for ids in self._ids.values())
 
     def __iter__(self) -> Iterator[Registered]:
         """Return all versions, by subject."""

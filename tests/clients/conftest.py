@@ -52,6 +52,11 @@ def kafka_2_8(toolchains: Toolchains) -> Program:
 
 
 @pytest.fixture(scope="session")
+def confluent_avro(toolchains: Toolchains) -> Program:
+    return or_skip(toolchains.confluent_avro)
+
+
+@pytest.fixture(scope="session")
 def curator(toolchains: Toolchains) -> Program:
     return or_skip(toolchains.curator)
 

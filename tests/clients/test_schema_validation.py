@@ -1,28 +1,37 @@
 """Topics with schema validation as other people's producers and serializers meet them, with the registry in the node."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
+from raftka.client.blocking.client import Client
+from raftka.client.blocking.connection import addresses_of
+from raftka.cluster.secured.authority import Authority
+from raftka.registry.access import User
+from raftka.registry.broker_access import as_user
+from raftka.registry.server import Port, RegistryServer, port_tls
 from raftka.testing.cluster import Cluster
 from tests.clients.test_registry import JSON_TRUCK, TRUCK, truck_class
+from tests.registry.test_access import ADMIN, secured  # noqa: F401
 
 ON = {"confluent.value.schema.validation": "true"}
 PAYLOAD = ON | {"raftka.value.schema.validation.payload": "true"}
+PLACE = '{"type":"record","name":"Place","fields":[{"name":"latitude","type":"double"}]}'
 Serialize = Callable[[SchemaRegistryClient, SerializationContext], Any]
 
 
 class Scene:
-    def __init__(self, cluster: Cluster, registry: SchemaRegistryClient) -> None:
-        self.registry = registry
+    def __init__(self, cluster: Cluster, registry: SchemaRegistryClient, url: str = "") -> None:
+        self.registry, self.url = registry, url
         self.servers = {"bootstrap.servers": cluster.bootstrap_servers}
 
     def create(self, topic: str, **configs: str) -> None:
@@ -56,8 +65,9 @@ class Scene:
 def scene() -> Iterator[Scene]:
     with Cluster(1, properties={"registry.port": "0"}) as cluster:
         port = cluster._embedded.nodes[1].edges["registry.port"].port
-        with SchemaRegistryClient({"url": f"http://127.0.0.1:{port}"}) as client:
-            yield Scene(cluster, client)
+        url = f"http://127.0.0.1:{port}"
+        with SchemaRegistryClient({"url": url}) as client:
+            yield Scene(cluster, client, url)
 
 
 def avro(client: SchemaRegistryClient, context: SerializationContext) -> Any:
@@ -104,3 +114,99 @@ def test_damaged_values_become_dead_letters_and_the_producer_goes_on(scene: Scen
     assert headers["raftka.dead.letter.topic"] == b"letters"
     number = int.from_bytes(value[1:5])
     assert headers["raftka.dead.letter.reason"] == f"it is no value of schema {number}: it ends too early".encode()
+
+
+def test_a_brokers_url_may_name_a_context_of_the_registry(scene: Scene) -> None:
+    """Numbers are those of the context: the same one may be another schema elsewhere."""
+    registry_url = f"{scene.url}/contexts/.fleet"
+    settings = {"confluent.schema.registry.url": registry_url}
+    with Cluster(1, properties=settings) as cluster, SchemaRegistryClient({"url": registry_url}) as client:
+        inside = Scene(cluster, client)
+        inside.create("trucks", **PAYLOAD)
+        client.register_schema("others-value", Schema('"string"', "AVRO"))
+        client.register_schema("place", Schema(PLACE, "AVRO"))
+        text = '{"type":"record","name":"Truck","fields":[{"name":"at","type":"Place"}]}'
+        schema = Schema(text, "AVRO", [SchemaReference("Place", "place", 1)])
+        value = AvroSerializer(client, schema)({"at": {"latitude": 52.5}}, SerializationContext("trucks", MessageField.VALUE))
+        assert value is not None
+
+        assert inside.send("trucks", value) == [None]
+        (error,) = inside.send("trucks", value[:4] + b"\1" + value[5:])  # of others-value
+        assert error is not None
+        assert error.code() == KafkaError.INVALID_RECORD
+
+
+# a registry with TLS that asks for passwords
+
+
+class Guarded(NamedTuple):
+    registry: RegistryServer
+    trusted: Path
+
+    def client(self, user: str) -> SchemaRegistryClient:
+        return SchemaRegistryClient({"url": self.registry.url, "basic.auth.user.info": f"{user}:{user}-secret", "ssl.ca.location": str(self.trusted)})
+
+    def settings(self, info: str, trusted: Path | None = None) -> dict[str, str]:
+        """Of a broker that asks this registry."""
+        return {
+            "confluent.schema.registry.url": self.registry.url,
+            "confluent.basic.auth.user.info": info,
+            "confluent.ssl.truststore.location": str(trusted or self.trusted),
+            "confluent.ssl.truststore.type": "PEM",
+        }
+
+
+@pytest.fixture(scope="module")
+def guarded(secured: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:  # noqa: F811
+    """The registry of another cluster, which has the passwords and the rights."""
+    folder, brokers = tmp_path_factory.mktemp("guarded"), addresses_of(secured.bootstrap_servers)
+    authority = Authority()
+    own = authority.issue("registry", ["127.0.0.1"])
+    for name, text in (("trusted", authority.trusted), ("chain", own.chain), ("key", own.key), ("stranger", Authority("stranger").trusted)):
+        (folder / f"{name}.pem").write_text(text)
+    port = Port(number=0, tls=port_tls(folder / "chain.pem", folder / "key.pem"))
+
+    def client_of(user: User) -> Client:
+        return Client(brokers, security=as_user(ADMIN, "PLAIN", user))
+
+    with RegistryServer(lambda: Client(brokers, security=ADMIN), port, "_schemas-guarded", client_of=client_of) as registry:
+        yield Guarded(registry, folder / "trusted.pem")
+
+
+def test_the_broker_logs_in_at_a_registry_with_tls(guarded: Guarded) -> None:
+    with Cluster(1, properties=guarded.settings("reader:reader-secret")) as cluster, guarded.client("writer") as client:
+        scene = Scene(cluster, client)
+        scene.create("orders", **PAYLOAD)
+        value = avro(client, SerializationContext("orders", MessageField.VALUE))
+        assert value is not None
+
+        assert scene.send("orders", value) == [None]
+        for wrong in (value[:-1], b"no schema at all", b"\0\0\0\0\x63" + value[5:]):
+            (error,) = scene.send("orders", wrong)
+            assert error is not None
+            assert error.code() == KafkaError.INVALID_RECORD
+        assert [message.value() for message in scene.read("orders", 1)] == [value]
+
+
+@pytest.mark.parametrize(
+    ("info", "store", "code"),
+    [
+        ("reader:wrong", "trusted", KafkaError._MSG_TIMED_OUT),
+        ("reader:reader-secret", "stranger", KafkaError._MSG_TIMED_OUT),
+        ("nobody:nobody-secret", "trusted", KafkaError.INVALID_RECORD),  # a user that sees no schema
+    ],
+)
+def test_nothing_is_taken_where_the_broker_is_not_let_in(guarded: Guarded, info: str, store: str, code: int) -> None:
+    """Producers try again until their own patience ends."""
+    settings = guarded.settings(info, guarded.trusted.with_name(f"{store}.pem"))
+    with Cluster(1, properties=settings) as cluster, guarded.client("writer") as client:
+        scene = Scene(cluster, client)
+        scene.create("orders", **ON)
+        value = avro(client, SerializationContext("orders", MessageField.VALUE))
+        assert value is not None
+
+        (error,) = scene.send("orders", value, **{"message.timeout.ms": 1500})
+
+        assert error is not None
+        assert error.code() == code
+        assert cluster.records("orders") == []

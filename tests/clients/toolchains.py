@@ -27,6 +27,8 @@ ZOOKEEPER_NODE = "1.1.3"
 KAFKA = "4.3.1"  # of kafka_apps/pom.xml
 DEBEZIUM = "3.7.0"  # of debezium/pom.xml
 KAFKA_OF_ZOOKEEPER = "2.8.2"  # the last that has --zookeeper in all of its tools
+CONFLUENT_AVRO = "7.9.5"  # Maven Central has it only in this jar, with Kafka's clients beside it
+CONFLUENT_AVRO_JAR = "org.apache.pinot:pinot-confluent-avro:1.5.0:jar:shaded"
 SPARK_KAFKA = "4.2.0"  # the newest that Maven Central has whole; runs on PySpark 4.3
 LIBRDKAFKA = "2.0.2"  # Debian 12's
 JAVA = 17
@@ -114,6 +116,14 @@ class Toolchains:
         jars = self._kept(f"kafka-{KAFKA_OF_ZOOKEEPER}", lambda folder: _maven("kafka_2_8", folder))
         options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
         return Program([java, *options, "-cp", f"{jars}/*"])
+
+    def confluent_avro(self) -> Program:
+        """Confluent's Avro serializers for Java (RegistryClient.java)."""
+        java = _program("java")
+        _does_run([java, "-version"])
+        jars = self._kept(f"confluent-avro-{CONFLUENT_AVRO}", lambda folder: _maven_jar(CONFLUENT_AVRO_JAR, folder))
+        options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
+        return Program([java, *options, "-cp", f"{jars}/*", str(HERE / "RegistryClient.java")])
 
     def spark_kafka(self) -> list[Path]:
         """The jars of Spark's own Kafka source and sink."""
@@ -216,6 +226,11 @@ def _go_build(sources: Path, folder: Path) -> None:
 def _maven(project: str, folder: Path) -> None:
     pom = HERE / project / "pom.xml"
     _do([_program("mvn"), "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={folder}"], folder)
+
+
+def _maven_jar(artifact: str, folder: Path) -> None:
+    """Without the artifacts that it depends on."""
+    _do([_program("mvn"), "-q", "-B", "dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"], folder)
 
 
 def _npm_install(folder: Path, package: str) -> None:

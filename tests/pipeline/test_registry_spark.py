@@ -16,6 +16,7 @@ from raftka.pipeline.flows.flows import bad, good
 from raftka.pipeline.flows.streams import load
 from raftka.testing import Cluster
 from tests.pipeline.players import Player
+from tests.pipeline.test_envelopes_protobuf import KEY_PROTO, PROTO, in_protobuf
 from tests.pipeline.test_framed import avro, framed
 from tests.registry.rest import Rest, record
 
@@ -74,3 +75,50 @@ def test_versions_come_while_the_query_runs_and_the_registry_goes(spark: Any, cl
     again = good(found, "trucks").writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start()
     with pytest.raises(StreamingQueryException, match="RegistryAway: no registry answers"):
         again.awaitTermination()
+
+
+CHANGES = """
+bootstrap: {bootstrap}
+registry: {registry}
+streams:
+  orders:
+    topic: {topic}
+    format: protobuf
+    envelope: debezium
+    key: [id]
+    fields: {{id: bigint, state: string, price: "decimal(9,2)?", due: "date?", at: "timestamp?"}}
+"""
+
+
+def test_debeziums_events_in_protobuf_change_a_lake(spark: Any, cluster: Cluster, player: Player, tmp_path: Path) -> None:
+    """Each batch is a query of its own on one checkpoint; the last one has an older event, sent again by a connector that died."""
+    pytest.importorskip("grpc_tools", reason="needs raftka[registry]")
+    topic, lake = cluster.create_topic(), tmp_path / "lake"
+    with cluster.registry(f"{topic}-schemas") as registry:
+        (tmp_path / "streams.yml").write_text(CHANGES.format(bootstrap=cluster.bootstrap_servers, registry=registry.url, topic=topic))
+        found = load(tmp_path / "streams.yml")
+        key = in_protobuf(registry, "orders-key", KEY_PROTO, "Key")
+        value = in_protobuf(registry, "orders-value", PROTO, "Envelope")
+
+        def batch(*records: tuple[int, bytes | None]) -> list[tuple[object, ...]]:
+            producer = Producer(player.brokers)
+            for number, event in records:
+                producer.add((topic, 0), (key(id=number), event, (), 1_700_000_000_000))
+            producer.flush()
+            options = {"path": str(lake), "key": "id", "order": "_changed", "delete": "_deleted", "checkpointLocation": str(tmp_path / "c")}
+            good(found, "orders").writeStream.format("raftka_delta").options(**options).trigger(availableNow=True).start().awaitTermination()
+            return [
+                tuple(row) for row in spark.read.format("raftka_delta").load(str(lake)).select("id", "state", "price", "due").orderBy("id").collect()
+            ]
+
+        def event(op: str, at: int, row: dict[str, object]) -> bytes:
+            return bytes(value(op=op, source={"ts_ms": at, "lsn": at}, **({"before": row} if op == "d" else {"after": row})))
+
+        new, paid = {"id": 1, "state": "NEW"}, {"id": 1, "state": "PAID", "price": "9.50", "due": 20000}
+        two = {"id": 2, "state": "NEW"}
+        assert batch((1, event("c", 1000, new)), (2, event("r", 1000, two)), (1, event("u", 2000, paid))) == [
+            (1, "PAID", Decimal("9.50"), date(2024, 10, 4)),
+            (2, "NEW", None, None),
+        ]
+        assert batch((1, event("d", 3000, paid)), (1, None)) == [(2, "NEW", None, None)]
+        assert batch((1, event("u", 2000, paid)), (2, event("u", 4000, {**two, "state": "SENT"}))) == [(2, "SENT", None, None)]

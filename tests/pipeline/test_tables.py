@@ -12,7 +12,7 @@ pa = pytest.importorskip("pyarrow", reason="needs raftka[pipeline]")
 
 from raftka.pipeline.connect.databases import connected
 from raftka.pipeline.connect.table_options import table_sink, table_source
-from raftka.pipeline.connect.table_sink import Attempt, Staged, abort, commit, prepare, stage_of, write_task
+from raftka.pipeline.connect.table_sink import Attempt, Staged, abort, commit, prepare, removed_of, stage_of, write_task
 from raftka.pipeline.connect.table_source import INITIAL, Plan, check, read
 from raftka.pipeline.errors import OptionRefused, PipelineError
 from tests.pipeline.postgres import postgres, why_not
@@ -258,6 +258,92 @@ def test_the_last_row_of_a_key_stays_or_the_one_that_order_names(base: Base) -> 
     ordered.write(0, [(1, "late", 0), (2, "x", 5), (2, "y", 4), (3, "null", None), (3, "one", 1)])
     ordered.write(1, [(2, "late", 4), (3, "two", 2)])
     assert base.rows("SELECT * FROM orders ORDER BY id") == [(1, "newest", 1), (2, "x", 5), (3, "two", 2)]
+
+
+# removing
+
+
+FLAGGED = ("id", "name", "at", "gone")
+
+
+@pytest.fixture
+def removing(base: Base) -> Job:
+    base.execute("CREATE TABLE orders (id bigint PRIMARY KEY, name text, at bigint)")
+    return Job(base, columns=FLAGGED, order="at", delete="gone")
+
+
+def test_a_flag_removes_rows_and_is_no_column_of_the_table(base: Base, removing: Job) -> None:
+    removing.write(0, [(1, "one", 1, False), (2, "two", 1, None), (3, "three", 1, False)], [(4, "short", 1, False), (4, "", 2, True)])
+    removing.write(1, [(1, "", 2, True), (2, "TWO", 2, False), (9, "never there", 2, True)])
+    assert base.rows("SELECT * FROM orders ORDER BY id") == [(2, "TWO", 2), (3, "three", 1)]
+
+    removing.write(1, [(1, "", 2, True)])  # a batch that is there
+    removing.write(2, [(1, "back", 3, False), (2, "", 1, True)])  # the removal is older than the row
+    assert base.rows("SELECT * FROM orders ORDER BY id") == [(1, "back", 3), (2, "TWO", 2), (3, "three", 1)]
+
+
+def test_an_older_change_does_not_bring_back_a_row_that_was_removed(base: Base, removing: Job) -> None:
+    removing.write(0, [(1, "one", 1, False), (2, "two", 1, False)])
+    removing.write(1, [(1, "", 5, True)])
+    removing.write(2, [(1, "old", 4, False), (2, "newer", 4, False)])
+    removing.write(3, [(1, "unknown", None, False)])
+    assert base.rows("SELECT * FROM orders") == [(2, "newer", 4)]
+
+    Job(base, "another checkpoint", FLAGGED, order="at", delete="gone").write(0, [(1, "one", 1, False)])
+    assert base.rows("SELECT * FROM orders") == [(2, "newer", 4)]
+    removing.write(4, [(1, "back", 5, False)])
+    assert base.rows("SELECT * FROM orders ORDER BY id") == [(1, "back", 5), (2, "newer", 4)]
+
+
+def test_removed_rows_are_forgotten_after_a_time(base: Base, removing: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = [1_800_000_000]
+    monkeypatch.setattr("raftka.pipeline.connect.table_sink.time.time_ns", lambda: now_s[0] * 1_000_000_000)
+    job = Job(base, columns=FLAGGED, order="at", delete="gone", keep_removed="1 hour")
+    job.write(0, [(1, "", 5, True)])
+    now_s[0] += 3601
+    job.write(1, [(2, "", 5, True)])  # forgets the first one
+    job.write(2, [(1, "old", 4, False), (2, "old", 4, False)])
+
+    assert base.rows("SELECT * FROM orders") == [(1, "old", 4)]
+
+
+def test_without_an_order_the_last_row_of_a_batch_says_whether_it_stays(base: Base) -> None:
+    base.execute(ORDERS)
+    job = Job(base, columns=("id", "name", "gone"), delete="gone")
+    job.write(0, [(1, "a", False), (2, "b", True), (2, "c", False)], [(1, "", True)])
+    assert base.rows("SELECT * FROM orders") == [(2, "c")]
+    assert removed_of(job.sink) is None
+
+
+def test_a_batch_with_removals_that_the_table_refuses_leaves_no_trace(base: Base) -> None:
+    base.execute("CREATE TABLE orders (id bigint PRIMARY KEY, name text CHECK (name <> 'bad'), at bigint)")
+    job = Job(base, columns=FLAGGED, order="at", delete="gone")
+    job.write(0, [(1, "a", 1, False)])
+    with pytest.raises(PipelineError, match=r"the database .*(CHECK|check) constraint"):
+        job.write(1, [(1, "", 5, True), (2, "bad", 1, False)])
+    assert base.rows("SELECT * FROM orders") == [(1, "a", 1)]
+    job.write(1, [(1, "b", 4, False)])
+    assert base.rows("SELECT * FROM orders") == [(1, "b", 4)]  # nothing was noted
+
+
+def test_a_flag_is_a_boolean(base: Base) -> None:
+    base.execute(ORDERS)
+    with pytest.raises(PipelineError, match="delete names gone, of type string: it is to be a boolean"):
+        Job(base, columns=("id", "name", "gone"), delete="gone").write(0, [(1, "a", "true")])
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"key": "", "delete": "gone"}, "delete decides between rows with one key"),
+        ({"delete": "gone", "keep_removed": "1 day"}, "it needs a delete and an order"),
+        ({"delete": "gone", "order": "at", "keep_removed": "long"}, "keep_removed is 'long'"),
+        ({"delete": "id"}, "delete names id, which is of the key"),
+    ],
+)
+def test_wrong_options_of_removals(options: dict[str, str], why: str) -> None:
+    with pytest.raises(OptionRefused, match=why):
+        table_sink({"url": "sqlite:///x", "name": "orders", "key": "id", **options})
 
 
 def test_without_a_key_rows_are_added(base: Base) -> None:

@@ -303,7 +303,7 @@ def test_schemas_are_imported_with_their_ids(rest: Rest) -> None:
         ("POST", "/subjects/t/versions", b"[1]", 422),
         ("POST", "/subjects/t/versions", b"[" * 100_000, 422),
         ("POST", "/subjects/%0A/versions", {"schema": STRING}, 422),
-        ("POST", "/subjects/:.other:t/versions", {"schema": STRING}, 422),
+        ("POST", "/subjects/:.other:/versions", {"schema": STRING}, 422),
         ("GET", "/subjects/t/versions", None, 40401),
         ("GET", "/subjects/t/versions/1", None, 40401),
         ("GET", "/subjects/t/versions/0", None, 42202),

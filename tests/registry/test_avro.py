@@ -371,8 +371,11 @@ def types(draw: Any, depth: int = 3, in_union: bool = False) -> Any:
         {"name": name, "type": draw(below), **({"default": 1} if draw(st.booleans()) else {})}
         for name in draw(st.lists(FIELD_NAMES, unique=True, max_size=3))
     ]
-    aliases = draw(st.lists(NAMES, max_size=1))
-    return {"type": "record", "name": draw(NAMES), "fields": fields, "aliases": aliases}
+    name = draw(NAMES)
+    aliases = [
+        each for each in draw(st.lists(NAMES, max_size=1)) if "." in each or "." not in name
+    ]  # others are of its namespace; the package forgets that
+    return {"type": "record", "name": name, "fields": fields, "aliases": aliases}
 
 
 @st.composite

@@ -10,15 +10,16 @@ from raftka.client.blocking.client import Client, Where
 from raftka.client.blocking.producer import new_identity
 from raftka.client.blocking.reader import Reader
 from raftka.client.blocking.transaction import begin
-from raftka.registry import log
+from raftka.registry import log, state
 from raftka.registry.broker_access import BrokerAccess
 from raftka.registry.errors import RegistryError
 from raftka.registry.log import SchemasLog
 from raftka.registry.records import no_schema_record
 from raftka.registry.registry import Registry
 from raftka.registry.server import RegistryServer
+from raftka.registry.subjects import Name
 from raftka.testing import Cluster
-from tests.registry import test_access, test_api, test_writers
+from tests.registry import test_access, test_api, test_contexts, test_writers
 from tests.registry.rest import Rest
 from tests.registry.test_writers import Make
 
@@ -96,6 +97,39 @@ OF_REGISTRY: dict[str, tuple[str, Any, Callable[[Rest], None]]] = {
 def test_bugs_in_decisions_are_found(raftka_registry: RegistryServer, bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
     name, planted, test = OF_REGISTRY[bug]
     monkeypatch.setattr(Registry, name, staticmethod(planted))
+
+    with Rest(raftka_registry) as rest, pytest.raises(FOUND):
+        test(rest)
+
+
+OF_CONTEXTS: dict[str, tuple[object, str, Any, Callable[[Rest], None]]] = {
+    "ids are counted together": (state, "context_of", lambda subject: ".", test_contexts.test_ids_and_versions_are_a_contexts_own),
+    "references are of the context without a name": (
+        state,
+        "within",
+        lambda context, subject: subject,
+        test_contexts.test_references_are_of_the_same_context_unless_they_name_another,
+    ),
+    "a context's level is that without a name": (
+        state.State,
+        "level",
+        lambda self, subject: self.levels.get(subject, self.levels.get(None, "BACKWARD")),
+        test_contexts.test_a_level_is_a_subjects_then_a_contexts_then_that_of_all,
+    ),
+    "an id is one of the context in the URL alone": (
+        state.State,
+        "find_context",
+        lambda self, number, subject: Name.of(subject).context,
+        test_contexts.test_an_id_with_a_subject_is_looked_for_in_all_contexts,
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", OF_CONTEXTS)
+def test_bugs_in_contexts_are_found(raftka_cluster: Cluster, raftka_registry: RegistryServer, bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an instance sees them that reads the topic from its beginning."""
+    where, name, planted, test = OF_CONTEXTS[bug]
+    monkeypatch.setattr(where, name, planted)
 
     with Rest(raftka_registry) as rest, pytest.raises(FOUND):
         test(rest)

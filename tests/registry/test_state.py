@@ -141,11 +141,11 @@ def test_what_never_was_has_no_id() -> None:
         state.body(5)
     assert state.id_of(A) is None
     assert state.subjects(deleted=True) == []
-    assert state.highest_id == 5
+    assert state.highest() == 5
 
 
 def test_the_highest_id_is_known_after_compaction_took_the_schema_away() -> None:
-    assert state_of(used_ids_record(5)).highest_id == 5
+    assert state_of(used_ids_record(5)).highest() == 5
 
 
 def test_two_versions_may_share_an_id() -> None:

@@ -89,7 +89,7 @@ def test_an_instance_that_was_overtaken_decides_again(logs: list[SchemasLog]) ->
     def decide() -> Decided[int]:
         """The first time the other instance comes between the decision and its write."""
         with slow.lock:
-            number = slow.state.highest_id + 1
+            number = slow.state.highest() + 1
         tries.append(number)
         if len(tries) == 1:
             registry_of(fast).register("fast", Asked(Body("AVRO", '"int"')))
@@ -126,7 +126,7 @@ def test_an_id_stays_used_when_compaction_has_taken_its_schema(raftka_cluster: C
         if value is not None:
             state.apply(key, value)
 
-    assert state.highest_id == number
+    assert state.highest() == number
 
 
 def test_a_registry_finds_its_schemas_after_a_restart_of_everything(raftka_cluster: Cluster) -> None:

@@ -57,7 +57,12 @@ class Schema(NamedTuple):
 
 def subjects_of(number: int) -> Question[frozenset[str]]:
     """The subjects that have the schema of that number in a version that is not deleted, as a frozenset."""
-    return Question(f"/schemas/ids/{number}/versions", lambda value: frozenset(str(each["subject"]) for each in value))
+    return Question(f"/schemas/ids/{number}/versions", lambda value: frozenset(_plain(str(each["subject"])) for each in value))
+
+
+def _plain(subject: str) -> str:
+    """Without its context, `:.NAME:`, which is that of the registry's URL."""
+    return subject[subject.find(":", 2) + 1 :] if subject.startswith(":.") else subject
 
 
 def schema_of(number: int) -> Question[Schema]:

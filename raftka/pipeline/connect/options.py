@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -46,6 +47,12 @@ def from_environment(variable: str, use: str) -> str:
     return value
 
 
+LONGEST = 1_000_000  # of a unit of time
+UNIT_S = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}
+SPAN = re.compile(r"(\d{1,7})\s*(second|minute|hour|day)s?")
+KEEP_REMOVED_S = 7 * UNIT_S["day"]  # so long older changes do not bring back a row that was removed
+
+
 @dataclass(frozen=True, slots=True)
 class Keyed:
     """How a sink changes rows instead of adding them: of the rows with one key the last one counts."""
@@ -62,6 +69,14 @@ class Keyed:
 
     def _use(self, name: str) -> str:
         return "key" if name in self.key else "order" if name == self.order else "delete"
+
+
+def span_s(text: str, name: str) -> int:
+    """Seconds of a time such as `7 days`, or 0. Raises OptionRefused."""
+    match = SPAN.fullmatch(text.strip().lower())
+    if text.strip() != "0" and (match is None or int(match[1]) > LONGEST):
+        raise OptionRefused(f"{name} is {text!r}: it is to be a time, such as 7 days, 12 hours or 30 minutes; or 0")
+    return 0 if match is None else int(match[1]) * UNIT_S[match[2]]
 
 
 def keyed(options: Mapping[str, str]) -> Keyed | None:

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from raftka.pipeline.connect.databases import Database, column, database, quoted
-from raftka.pipeline.connect.options import Keyed, keyed, known_options, whole
+from raftka.pipeline.connect.options import KEEP_REMOVED_S, Keyed, keyed, known_options, span_s, whole
 from raftka.pipeline.errors import OptionRefused
 
 BOTH = ["url", "name", "password_from", "timeout"]
 READ = [*BOTH, "column", "lag", "rows_per_batch"]
-WRITTEN = [*BOTH, "key", "order"]
+WRITTEN = [*BOTH, "key", "order", "delete", "keep_removed"]
 LAG = re.compile(r"(\d{1,12})(?:\s*(seconds?|minutes?|hours?|days?))?")
 UNIT_S = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
 
@@ -31,6 +31,8 @@ class TableSink:
     name: str
     key: tuple[str, ...] = ()  # of upserts; empty: rows are appended
     order: str | None = None  # of two rows with a key the one with the higher value stays
+    delete: str | None = None  # a boolean column that the table has not: true removes the row
+    keep_removed_s: int = KEEP_REMOVED_S  # with `order`: so long older changes do not bring back a row that was removed
 
 
 def table_source(given: Mapping[str, str]) -> TableSource:
@@ -58,14 +60,20 @@ def table_sink(given: Mapping[str, str]) -> TableSink:
     """Raises OptionRefused."""
     options = known_options(given, WRITTEN)
     found = keyed(options)
-    return TableSink(_database(options), _name(options), *(() if found is None else (found.key, found.order)))
+    keep = options.get("keep_removed", "").strip()
+    if keep and (found is None or found.delete is None or found.order is None):
+        raise OptionRefused("keep_removed says how long removed rows are remembered: it needs a delete and an order")
+    keep_s = span_s(keep, "keep_removed") if keep else KEEP_REMOVED_S
+    if found is None:
+        return TableSink(_database(options), _name(options))
+    return TableSink(_database(options), _name(options), found.key, found.order, found.delete, keep_s)
 
 
 def check_columns(sink: TableSink, columns: tuple[str, ...]) -> None:
     """Of the rows that are to be written. Raises OptionRefused."""
     for name in columns:
         column(name)
-    Keyed(sink.key, sink.order).check_columns(columns)
+    Keyed(sink.key, sink.order, sink.delete).check_columns(columns)
 
 
 def _database(options: Mapping[str, str]) -> Database:

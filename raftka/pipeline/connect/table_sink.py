@@ -3,10 +3,14 @@
 Tasks put their rows into a table of ours beside the target, under a name of their own. The driver moves them into the target in one
 transaction, which also notes the batch's number under the query's name: a batch that is noted already is not moved again. Rows that tasks and
 drivers left there when they died are removed with the query's next batch.
+
+Rows whose flag says so are removed from the target in the same transaction. Where an order says which of two changes is the older one, their keys are
+noted in a table of ours for a time, so that an older change that comes later does not bring them back.
 """
 
 import json
 import secrets
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
 
 BATCHES = "raftka_batches"
 QUERY, TRY, TASK, ROW = (column(f"raftka_{name}") for name in ("query", "try", "task", "row"))
+REMOVED_AT, PLACE = column("raftka_removed_at"), column("raftka_place")
 INSERTED = 1000  # rows at once
 
 
@@ -50,16 +55,32 @@ def _beside(sink: TableSink, name: str) -> str:
 
 def stage_of(sink: TableSink, columns: Sequence[str]) -> str:
     """Another one for other columns."""
-    return _beside(sink, f"raftka_stage_{crc32(json.dumps([sink.name, *columns]).encode()):08x}")
+    told = [sink.name, *columns, *([] if sink.delete is None else ["delete", sink.delete])]
+    return _beside(sink, f"raftka_stage_{crc32(json.dumps(told).encode()):08x}")
+
+
+def removed_of(sink: TableSink) -> str | None:
+    """The table with keys of rows that were removed; None: nothing is noted."""
+    if sink.delete is None or sink.order is None or not sink.keep_removed_s:
+        return None
+    return _beside(sink, f"raftka_removed_{crc32(json.dumps([sink.name, *sink.key, 'order', sink.order]).encode()):08x}")
+
+
+def _kept(sink: TableSink, columns: Sequence[str]) -> list[str]:
+    """The columns that the target has."""
+    return [each for each in columns if each != sink.delete]
 
 
 def prepare(sink: TableSink, columns: tuple[str, ...]) -> None:
     """Make our tables where they are not there. Raises PipelineError, also when the target has no such columns."""
     check_columns(sink, columns)
-    stage, wanted = stage_of(sink, columns), ", ".join(column(each) for each in columns)
+    stage, removed = stage_of(sink, columns), removed_of(sink)
+    needed = [stage, _beside(sink, BATCHES), *([] if removed is None else [removed])]
     ours = f"CAST('' AS TEXT) AS {QUERY}, CAST('' AS TEXT) AS {TRY}, CAST(0 AS BIGINT) AS {TASK}, CAST(0 AS BIGINT) AS {ROW}"
     with connected(sink.database) as connection:
-        if _is_there(connection, stage) and _is_there(connection, _beside(sink, BATCHES)):
+        flag = "0" if connection.is_sqlite else "FALSE"
+        wanted = ", ".join(f"{flag} AS {column(each)}" if each == sink.delete else column(each) for each in columns)
+        if all(_is_there(connection, each) for each in needed):
             return
         with connection.transaction():
             if not connection.is_sqlite:
@@ -69,6 +90,9 @@ def prepare(sink: TableSink, columns: tuple[str, ...]) -> None:
                 "(query VARCHAR(200) NOT NULL, target VARCHAR(200) NOT NULL, batch BIGINT NOT NULL, PRIMARY KEY (query, target))"
             )
             connection.execute(f"CREATE TABLE IF NOT EXISTS {stage} AS SELECT {ours}, {wanted} FROM {quoted(sink.name)} WHERE 1 = 0")
+            if removed is not None:
+                compared = ", ".join([*map(column, [*sink.key, str(sink.order)]), f"CAST(0 AS BIGINT) AS {REMOVED_AT}"])
+                connection.execute(f"CREATE TABLE IF NOT EXISTS {removed} AS SELECT {compared} FROM {quoted(sink.name)} WHERE 1 = 0")
 
 
 def _is_there(connection: Connection, table: str) -> bool:
@@ -82,7 +106,7 @@ def write_task(sink: TableSink, columns: tuple[str, ...], batches: "Iterable[pa.
     name = f"{attempt.query}:{attempt.batch}:{attempt.task}:{secrets.token_hex(8)}"
     places = ", ".join("?" for _ in range(len(columns) + 4))
     statement = f"INSERT INTO {stage_of(sink, columns)} ({QUERY}, {TRY}, {TASK}, {ROW}, {', '.join(map(column, columns))}) VALUES ({places})"
-    rows, count = _rows(columns, batches, is_sqlite=sink.database.is_sqlite), 0
+    rows, count = _rows(sink, columns, batches), 0
     first = list(islice(rows, INSERTED))
     if not first:
         return Staged(attempt, name, 0)
@@ -96,10 +120,12 @@ def write_task(sink: TableSink, columns: tuple[str, ...], batches: "Iterable[pa.
     return Staged(attempt, name, count)
 
 
-def _rows(columns: Sequence[str], batches: "Iterable[pa.RecordBatch]", *, is_sqlite: bool) -> Iterator[list[Json]]:
+def _rows(sink: TableSink, columns: Sequence[str], batches: "Iterable[pa.RecordBatch]") -> Iterator[list[Json]]:
     for batch in batches:
+        if sink.delete is not None and str(kind := batch.schema.field(sink.delete).type) != "bool":
+            raise PipelineError(f"delete names {sink.delete}, of type {kind}: it is to be a boolean")
         for row in batch.to_pylist():
-            yield [cell(row[each], is_sqlite=is_sqlite) for each in columns]
+            yield [cell(row[each], is_sqlite=sink.database.is_sqlite) for each in columns]
 
 
 def cell(value: object, *, is_sqlite: bool) -> Json:
@@ -150,22 +176,65 @@ def _move(connection: Connection, sink: TableSink, columns: Sequence[str], stage
             f"{wanted:,} rows were written beside {sink.name}, and {found:,} are there: another driver has the same checkpoint, or somebody removed "
             "them. Nothing of this batch counts. Next step: end the other one, then start the query again"
         )
-    listed = ", ".join(map(column, columns))
     if not sink.key:
+        listed = ", ".join(map(column, columns))
         connection.execute(f"INSERT INTO {quoted(sink.name)} ({listed}) SELECT {listed} FROM {stage} WHERE {tries} ORDER BY {TASK}, {ROW}", names)
         return
-    key = ", ".join(map(column, sink.key))
-    first = "" if sink.order is None else f"{column(sink.order)} IS NULL, {column(sink.order)} DESC, "
-    numbered = f"row_number() OVER (PARTITION BY {key} ORDER BY {first}{TASK} DESC, {ROW} DESC)"
+    newest = _newest(sink, columns, stage, tries)
+    removed = removed_of(sink)
+    if removed is not None:
+        newest = f"(SELECT * FROM {newest} AS each WHERE NOT EXISTS (SELECT 1 FROM {removed} AS removed WHERE {_is_older(sink)}))"
+    if sink.delete is not None:
+        _remove(connection, sink, newest, names, removed)
+    listed, key = ", ".join(map(column, _kept(sink, columns))), ", ".join(map(column, sink.key))
+    stays = "WHERE true" if sink.delete is None else f"WHERE NOT {column(sink.delete)}"
     connection.execute(
-        f"INSERT INTO {quoted(sink.name)} AS target ({listed}) SELECT {listed} FROM (SELECT {listed}, {numbered} AS raftka_place FROM {stage} "
-        f"WHERE {tries}) AS newest WHERE raftka_place = 1 ON CONFLICT ({key}) {_update(sink, columns)}",
+        f"INSERT INTO {quoted(sink.name)} AS target ({listed}) SELECT {listed} FROM {newest} AS newest {stays} "
+        f"ON CONFLICT ({key}) {_update(sink, columns)}",
         names,
     )
 
 
+def _newest(sink: TableSink, columns: Sequence[str], stage: str, tries: str) -> str:
+    """A query in brackets: of the staged rows the last one of each key. A flag that is null says nothing of a removal."""
+    key, listed = ", ".join(map(column, sink.key)), ", ".join(map(column, _kept(sink, columns)))
+    first = "" if sink.order is None else f"{column(sink.order)} IS NULL, {column(sink.order)} DESC, "
+    numbered = f"row_number() OVER (PARTITION BY {key} ORDER BY {first}{TASK} DESC, {ROW} DESC) AS {PLACE}"
+    flag = "" if sink.delete is None else f", CASE WHEN {column(sink.delete)} THEN true ELSE false END AS {column(sink.delete)}"
+    return f"(SELECT * FROM (SELECT {listed}{flag}, {numbered} FROM {stage} WHERE {tries}) AS numbered WHERE {PLACE} = 1)"
+
+
+def _same_key(sink: TableSink, left: str, right: str) -> str:
+    return " AND ".join(f"{left}.{column(each)} = {right}.{column(each)}" for each in sink.key)
+
+
+def _is_older(sink: TableSink) -> str:
+    """Whether `each` is older than the removal of its row."""
+    order = column(str(sink.order))
+    return f"{_same_key(sink, 'removed', 'each')} AND removed.{order} IS NOT NULL AND (each.{order} IS NULL OR each.{order} < removed.{order})"
+
+
+def _remove(connection: Connection, sink: TableSink, newest: str, names: Sequence[str], removed: str | None) -> None:
+    """Remove rows from the target, and note their keys."""
+    flag = column(str(sink.delete))
+    newer = "true" if sink.order is None else f"(target.{column(sink.order)} IS NULL OR newest.{column(sink.order)} >= target.{column(sink.order)})"
+    connection.execute(
+        f"DELETE FROM {quoted(sink.name)} AS target WHERE EXISTS "
+        f"(SELECT 1 FROM {newest} AS newest WHERE newest.{flag} AND {_same_key(sink, 'newest', 'target')} AND {newer})",
+        names,
+    )
+    if removed is None:
+        return
+    listed, now_s = ", ".join(map(column, [*sink.key, str(sink.order)])), time.time_ns() // 1_000_000_000
+    connection.execute(f"DELETE FROM {removed} WHERE {REMOVED_AT} < ?", [now_s - sink.keep_removed_s])
+    connection.execute(
+        f"INSERT INTO {removed} ({listed}, {REMOVED_AT}) SELECT {listed}, CAST(? AS BIGINT) FROM {newest} AS newest WHERE newest.{flag}",
+        [now_s, *names],
+    )
+
+
 def _update(sink: TableSink, columns: Sequence[str]) -> str:
-    others = [column(each) for each in columns if each not in sink.key]
+    others = [column(each) for each in _kept(sink, columns) if each not in sink.key]
     if not others:
         return "DO NOTHING"
     update = f"DO UPDATE SET {', '.join(f'{each} = excluded.{each}' for each in others)}"

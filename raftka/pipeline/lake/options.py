@@ -5,14 +5,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from raftka.pipeline.connect.options import Keyed, keyed
+from raftka.pipeline.connect.options import KEEP_REMOVED_S, Keyed, keyed, span_s
 from raftka.pipeline.errors import OptionRefused
 from raftka.pipeline.lake.where import Condition, conditions
 from raftka.pipeline.topics.options import refuse_unknown, truth
 
 READ = ["path", "versionAsOf", "columns", "where", "takeFilters"]
 KEYED = ["mode", "key", "order", "delete"]
-WRITTEN = ["path", "partitionBy", "compactEvery", "zOrderBy", "checkpointLocation", "queryName", "txnAppId", "txnVersion", *KEYED]
+WRITTEN = ["path", "partitionBy", "compactEvery", "zOrderBy", "checkpointLocation", "queryName", "txnAppId", "txnVersion", *KEYED, "keepRemoved"]
 MODES = ("append", "upsert")
 COMPACT_EVERY = 100  # batches
 
@@ -29,6 +29,7 @@ class Lake:
     transaction: tuple[str, int] | None = None  # of a batch query: name and number, as Delta has them
     z_order_by: tuple[str, ...] = ()  # columns by which compaction sorts rows into files
     keyed: Keyed | None = None  # rows change those with their key; None: rows are added
+    keep_removed_s: int = KEEP_REMOVED_S  # so long older changes do not bring back a row that was removed; 0: they do
     takes_filters: bool = False  # Spark's filters leave out files: for a frame that is asked once
 
 
@@ -55,6 +56,7 @@ def lake_options(given: Mapping[str, str], *, known: Sequence[str], streaming: b
         transaction,
         _names(options, "zOrderBy"),
         keyed_by(options),
+        _kept_removed(options),
         truth(options, "takeFilters", False),
     )
 
@@ -70,6 +72,15 @@ def keyed_by(options: Mapping[str, str]) -> Keyed | None:
     if mode == "append" and found is not None:
         raise OptionRefused("mode append adds rows, whatever their key is: leave key, order and delete out, or take mode upsert")
     return found
+
+
+def _kept_removed(options: Mapping[str, str]) -> int:
+    text = options.get("keepremoved", "").strip()
+    if not text:
+        return KEEP_REMOVED_S
+    if options.get("delete", "").strip() == "":
+        raise OptionRefused("keepRemoved says how long removed rows are remembered: it needs a delete")
+    return span_s(text, "keepRemoved")
 
 
 def _names(options: Mapping[str, str], name: str) -> tuple[str, ...]:

@@ -2,7 +2,8 @@
 
 Tasks put their rows into Parquet files in a folder that no reader of the table looks at. The driver picks the last row of each key from them and
 merges these into the table, in one entry of the log that also has the batch's number: a batch that stands there already is not merged again. Then
-it removes the folder's files, those of killed tasks and drivers among them.
+it removes the folder's files, those of killed tasks and drivers among them. What a batch removes is noted before (`removed.py`), so that an older
+change of such a row does not bring it back.
 
 Which row is the last one: that with the highest `order`; without `order` the one with the highest offset where rows have `_partition` and `_offset`
 (or `partition` and `offset`); else the one that was written last. The same decides between a row and the one that the table has.
@@ -19,6 +20,8 @@ from raftka.pipeline.errors import OptionRefused, PipelineError
 from raftka.pipeline.lake import table as plain
 from raftka.pipeline.lake.files import DataFile, explained, files_of, plain_files_of, remove, write_files
 from raftka.pipeline.lake.options import Lake
+from raftka.pipeline.lake.order import POSITIONS, last_of_keys, order_of
+from raftka.pipeline.lake.removed import FLAG, note_removed, without_older
 from raftka.pipeline.lake.table import TRIES, Attempt, Done, compacted, demanded, is_there, new_columns
 from raftka.pipeline.lake.upkeep import check_there
 
@@ -27,8 +30,6 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 STAGE = "_raftka_stage"  # names that begin with _ are no part of a table
-FLAG = "raftka delete"  # the column of what is merged that says which rows go
-POSITIONS = (("_topic", "_partition", "_offset"), ("topic", "partition", "offset"))  # of records, in the views of streams and in their source
 TARGET, CHANGE = "target", "change"
 
 log = logging.getLogger(__name__)
@@ -91,7 +92,8 @@ def commit(lake: Lake, schema: "pa.Schema", done: Sequence[Done]) -> None:
                 break
             if changes is None:
                 check_there(lake, files)
-                changes = newest(lake, schema, files)
+                changes = without_older(lake, newest(lake, schema, files))
+                note_removed(lake, changes)
                 table = compacted(lake, table, attempt)
             try:
                 if added := new_columns(lake, table, kept(lake, schema)):
@@ -126,38 +128,6 @@ def newest(lake: Lake, schema: "pa.Schema", files: Sequence[DataFile]) -> "pa.Ta
     rows = pa.concat_tables(found)
     flags = pa.array([False] * rows.num_rows) if keyed.delete is None else pc.fill_null(rows.column(keyed.delete), False)
     return rows.select(kept(lake, schema).names).append_column(FLAG, flags)
-
-
-def order_of(keyed: Keyed, columns: Collection[str]) -> tuple[str, ...]:
-    """The columns that order the rows of a key; empty: the rows' own order does."""
-    if keyed.order is not None:
-        return (keyed.order,)
-    return next(((partition, offset) for _, partition, offset in POSITIONS if partition in columns and offset in columns), ())
-
-
-def last_of_keys(rows: "pa.Table", key: Sequence[str], order: Sequence[str]) -> "pa.Array":
-    """Places of the rows that are the last ones of their keys, ascending; a null is before all else in `order`. Raises PipelineError for a key that
-    is null."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    for name in key:
-        if nulls := rows.column(name).null_count:
-            raise PipelineError(
-                f"{nulls:,} rows have no value in {name}, which is of the key. Nothing of this batch counts. Next step: keep such rows out, with "
-                f"`where {name} is not null` in the view, or take another key"
-            )
-    columns = {f"key {at}": rows.column(name) for at, name in enumerate(key)} | {"place": np.arange(rows.num_rows, dtype=np.int64)}
-    for at, name in enumerate(order):
-        columns |= {f"known {at}": pc.is_valid(rows.column(name)), f"order {at}": rows.column(name)}
-    numbered = pa.table(columns)
-    if order:
-        by = [(f"{what} {at}", "ascending") for at in range(len(order)) for what in ("known", "order")]
-        numbered = numbered.take(pc.sort_indices(numbered, sort_keys=[*by, ("place", "ascending")]))
-    last = numbered.group_by([f"key {at}" for at in range(len(key))], use_threads=False).aggregate([("place", "last")])
-    places = last.column("place_last").combine_chunks()
-    return places.take(pc.sort_indices(places))
 
 
 def _merge(lake: Lake, table: "DeltaTable", changes: "pa.Table", attempt: Attempt) -> None:
