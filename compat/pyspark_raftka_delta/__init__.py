@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 
 from raftka.json_values import JsonObject
 from raftka.pipeline.errors import OptionRefused
-from raftka.pipeline.lake import upsert
+from raftka.pipeline.lake import parcels, upsert
 from raftka.pipeline.lake.files import write_files
 from raftka.pipeline.lake.options import READ, WRITTEN, Lake, lake_options
 from raftka.pipeline.lake.read import File, Plan, narrowed, plan, read, shape
@@ -54,7 +54,9 @@ class DefaultSource(DataSource):  # type: ignore[misc]
     def streamWriter(self, schema: StructType, overwrite: bool) -> "StreamWriter":
         if overwrite:
             raise OptionRefused('a lake takes appends: .outputMode("append"), not complete; with the option key it changes rows as well')
-        return StreamWriter(lake_options(self.options, known=WRITTEN, streaming=True), arrow_schema(schema))
+        rows = parcels.rows_of(schema)
+        lake = lake_options(self.options, known=WRITTEN, streaming=True)
+        return StreamWriter(lake, arrow_schema(schema if rows is None else rows), is_parceled=rows is not None)
 
     def _read(self) -> Lake:
         return lake_options(self.options, known=READ)
@@ -114,8 +116,9 @@ def dones(messages: Sequence[WriterCommitMessage | None]) -> list[Done | None]:
 class Writer:
     """Made twice a batch: to be pickled for the tasks, and, in another process, to commit. What commit needs comes with the messages."""
 
-    def __init__(self, lake: Lake, schema: object) -> None:
-        self._lake, self._schema = lake, schema
+    def __init__(self, lake: Lake, schema: object, *, is_parceled: bool = False) -> None:
+        """`schema`: of the rows, which come in parcels or one by one."""
+        self._lake, self._schema, self._is_parceled = lake, schema, is_parceled
         self._partition_by: tuple[str, ...] = ()
         if lake.keyed is not None:
             upsert.prepare(lake, schema)
@@ -124,9 +127,10 @@ class Writer:
 
     def write(self, iterator: Iterator[object]) -> WriterCommitMessage:
         attempt = self._attempt(TaskContext.get())
+        rows = parcels.opened(iterator) if self._is_parceled else iterator
         if self._lake.keyed is not None:
-            return Message(upsert.stage(self._lake, self._schema, iterator, attempt))
-        return Message(Done(attempt, write_files(self._lake, self._schema, self._partition_by, iterator, attempt.stem)))
+            return Message(upsert.stage(self._lake, self._schema, rows, attempt))
+        return Message(Done(attempt, write_files(self._lake, self._schema, self._partition_by, rows, attempt.stem)))
 
     def _attempt(self, task: object) -> Attempt:
         raise NotImplementedError

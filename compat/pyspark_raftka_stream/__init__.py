@@ -14,6 +14,7 @@ from raftka.json_values import JsonObject
 from raftka.pipeline.errors import OptionRefused
 from raftka.pipeline.flows.packs import Packing, packing_of
 from raftka.pipeline.flows.streams import StreamSpec, decoder_of, digest_of, load
+from raftka.pipeline.lake import parcels
 from raftka.pipeline.records.decode import SCHEMA, SCHEMA_WITH_HEADERS
 from raftka.pipeline.records.decoding import TEXT
 from raftka.pipeline.records.fields import spark_json
@@ -29,13 +30,17 @@ OURS = "stream."
 
 class DefaultSource(DataSource):  # type: ignore[misc]
     """Options are those of format("raftka"), and which rows of which stream it is to be: stream.file, stream.name,
-    stream.rows, stream.digest, and how many rows become few: stream.packing."""
+    stream.rows, stream.digest, and how many rows become few: stream.packing, or stream.parcels with the columns whose largest values stay."""
 
     @classmethod
     def name(cls) -> str:
         return "raftka_stream"
 
     def schema(self) -> StructType:
+        newest = self._parcels()
+        return self._rows() if newest is None else parcels.parceled(self._rows(), newest)
+
+    def _rows(self) -> StructType:
         rows = self._own("rows")
         if rows == RAW:
             return from_arrow_schema(SCHEMA_WITH_HEADERS if truth(self._options(), "includeHeaders", False) else SCHEMA)
@@ -53,7 +58,7 @@ class DefaultSource(DataSource):  # type: ignore[misc]
         stream, options = self._stream(), self._options()
         fetched, decoded = names_of(options, self._own("digest"))
         source = source_options(options, streaming=True)
-        return SharedReader(Shared(source, decoder_of(stream), self._own("rows"), fetched, decoded), self._packing())
+        return SharedReader(Shared(source, decoder_of(stream), self._own("rows"), fetched, decoded), self._packing(), self._parcels())
 
     def _stream(self) -> StreamSpec:
         """Raises OptionRefused when the file says something else by now: the query has the columns that it declared before."""
@@ -68,6 +73,10 @@ class DefaultSource(DataSource):  # type: ignore[misc]
     def _packing(self) -> Packing | None:
         return packing_of(self._own("packing")) if OURS + "packing" in self.options else None
 
+    def _parcels(self) -> tuple[str, ...] | None:
+        """None: rows come one by one."""
+        return tuple(self._own("parcels").split()) if OURS + "parcels" in self.options else None
+
     def _own(self, name: str) -> str:
         return str(self.options[OURS + name])
 
@@ -76,12 +85,13 @@ class DefaultSource(DataSource):  # type: ignore[misc]
 
 
 class SharedReader(StreamReader):
-    def __init__(self, shared: Shared, packing: Packing | None) -> None:
+    def __init__(self, shared: Shared, packing: Packing | None, newest: tuple[str, ...] | None) -> None:
+        """`newest`: of parcels; None: there are none."""
         super().__init__(shared.source)
-        self._shared, self._packing = shared, packing
+        self._shared, self._packing, self._newest = shared, packing, newest
 
     def __getstate__(self) -> JsonObject:
-        return {**super().__getstate__(), "_shared": self._shared, "_packing": self._packing}
+        return {**super().__getstate__(), "_shared": self._shared, "_packing": self._packing, "_newest": self._newest}
 
     def partitions(self, start: JsonObject, end: JsonObject) -> list[InputPartition]:
         tasks = self._stream.tasks(start, end)
@@ -91,6 +101,8 @@ class SharedReader(StreamReader):
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         assert isinstance(partition, SharedTask)
         rows = read_shared(self._shared, partition.ranges, partition.limit)
+        if self._newest is not None:
+            return parcels.packed(rows, self._newest)
         return rows if self._packing is None else self._packing.rows(rows, timed=True)
 
 

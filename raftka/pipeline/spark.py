@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TIME_ZONE = "spark.sql.session.timeZone"
+DAEMON, WORKERS = "spark.python.daemon.module", "raftka.pipeline.workers"
 DEFAULTS = {
     TIME_ZONE: "UTC",  # timestamps of records are moments; printed they should look the same everywhere
     "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|keystore[.]key",  # Spark's own, and what logins and TLS have
@@ -46,6 +47,7 @@ def session(
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         if is_local({**(config or {}), **({"spark.master": master} if master else {})}):
             _set_home()
+            config = {DAEMON: WORKERS, **(config or {})}
     if log is not None:
         _launch({**DEFAULTS, **(config or {})}, log, held)
     builder = SparkSession.builder.appName(app_name)

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -99,7 +100,8 @@ class Driver:
 
     def close(self) -> None:
         for pid in self._pids():
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # a worker ends when its daemon is gone
+                os.kill(pid, signal.SIGKILL)
         self.process.wait()
 
     def _pids(self) -> list[int]:

@@ -260,6 +260,34 @@ def test_packs_that_the_source_makes_hold_the_rows_and_move_the_watermark(job: J
     assert packed_by_source(frame, Packing("_partition", "sent")) is None
 
 
+def test_rows_for_lakes_come_in_parcels_and_move_the_watermark(job: Job) -> None:
+    """Streams whose rows need a look, and keyed ones, give the same."""
+    more = "some: {from: cars, delta: lake/some, columns: [_partition, _offset]}", "last: {from: cars, delta: lake/last, key: [car]}"
+    job.change("delta: lake/fine}", "\n  ".join(["delta: lake/fine}", *more]))
+    job.drive(600)
+    flows = {each.name: each.query for each in job.start()}
+    try:
+        for query in flows.values():
+            query.processAllAvailable()
+        job.drive(600)
+        for query in flows.values():
+            query.processAllAvailable()
+        handed = {name: [each for each in query.recentProgress if each["numInputRows"]] for name, query in flows.items()}
+        marks = {name: progress[-1].get("eventTime", {}).get("watermark") for name, progress in handed.items()}
+    finally:
+        for query in flows.values():
+            query.stop()
+
+    job.check()
+    assert job.rows("some", "_partition", "_offset") == job.rows("fine", "_partition", "_offset")
+    assert job.rows("last", "car", "_offset") == job.rows("fine", "car", "_offset")
+    rows = {name: sum(each["numInputRows"] for each in progress) for name, progress in handed.items()}
+    assert rows["kept"] <= 2 * PARTITIONS * len(handed["kept"]), rows
+    assert rows["fine"] <= 2 * PARTITIONS * len(handed["fine"]), rows
+    assert rows["some"] == 1080
+    assert marks["fine"] == marks["some"] == marks["last"] is not None
+
+
 def test_rows_of_nobody_else_are_found_under_a_name(job: Job) -> None:
     from raftka.pipeline.topics.shared import names_of
 

@@ -122,7 +122,7 @@ def test_sparks_side_keeps_one_timer_a_truck() -> None:
     watching.init(handle)
 
     assert list(watching.handleInputRows((7,), rows((1, 50.0)), None)) == []
-    fast = [json.loads(each.value) for each in watching.handleInputRows((7,), rows((2, 100.0), (3.5, 101.0)), None)]
+    fast = [json.loads(line) for each in watching.handleInputRows((7,), rows((2, 100.0), (3.5, 101.0)), None) for line in each.value.splitlines()]
     assert [(each["id"], each["truck"], each["speed_kmh"]) for each in fast] == [("7 SPEEDING 2023-11-14T22:13:22.000+00:00", "7", 100.0)]
     (timer,) = handle.timers
     assert timer == (START_S + 63) * 1000 + 500
@@ -132,6 +132,28 @@ def test_sparks_side_keeps_one_timer_a_truck() -> None:
     assert (silent["event"], silent["at"], "speed_kmh" in silent) == ("SILENT", "2023-11-14T22:14:23.500+00:00", False)
     assert [json.loads(each.value)["event"] for each in watching.handleInputRows((7,), rows((200, None)), None)] == ["HEARD"]
     assert len(handle.timers) == 1
+
+
+def test_records_of_a_truck_share_rows() -> None:
+    """As json.dumps would write each, a thousand at most in a row."""
+    pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
+    from raftka.pipeline.flows.moves import TOGETHER, in_rows, lines
+    from raftka.pipeline.flows.watch import Alarm
+
+    key = ('say "hi"\n\\ é',)
+    alarms = [
+        Alarm("SPEEDING", START_S * 1_000_000 + at * 1000, at / 7, float("nan") if at == 5 else -1e-7, 1e22 if at % 2 else None) for at in range(2500)
+    ]
+
+    found = [(row.key, len(row.value.split("\n"))) for row in in_rows(key, lines(key, alarms))]
+    first, second, fifth, *_ = (line for at, line in enumerate(lines(key, alarms)) if at in (0, 1, 5))
+
+    assert found == [(key[0], TOGETHER), (key[0], TOGETHER), (key[0], 500)]
+    assert list(in_rows(key, [])) == []
+    told = {"id": f"{key[0]} SPEEDING 2023-11-14T22:13:20.001+00:00", "truck": key[0], "event": "SPEEDING", "at": "2023-11-14T22:13:20.001+00:00"}
+    assert second == json.dumps({**told, "latitude": 1 / 7, "longitude": -1e-7, "speed_kmh": 1e22})
+    assert json.loads(first).keys() == {*told, "latitude", "longitude"}
+    assert '"longitude": NaN' in fifth
 
 
 ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

@@ -12,7 +12,7 @@ from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.functions import arrow_udf
-from pyspark.sql.types import StringType, StructType
+from pyspark.sql.types import StringType, StructType, TimestampType
 
 from raftka.pipeline.flows.frames import of_source, with_schema
 from raftka.pipeline.flows.packs import Packing
@@ -70,10 +70,12 @@ def _is_shared(found: Declared, stream: StreamSpec) -> bool:
     return stream.shared and found.file is not None
 
 
-def _shared(found: Declared, stream: StreamSpec, rows: str, packing: Packing | None = None) -> DataFrame:
+def _shared(found: Declared, stream: StreamSpec, rows: str, packing: Packing | None = None, parcels: str | None = None) -> DataFrame:
     """Rows of a stream whose records are fetched and decoded once for all flows."""
     which = {"stream.file": str(found.file), "stream.name": stream.name, "stream.rows": rows, "stream.digest": digest_of(stream)}
     packs = {} if packing is None else {"stream.packing": packing.as_json()}
+    if parcels is not None:
+        packs["stream.parcels"] = parcels
     options = {**found.connection, "subscribe": stream.topic, **stream.options, **which, **packs}
     return SparkSession.active().readStream.format("raftka_stream").options(**options).load()
 
@@ -157,13 +159,38 @@ def _output(found: Declared, output: Output) -> None:
     else:
         dp.create_sink(output.name, "raftka_delta", {"path": str(output.path), **output.options})
     if output.source is not None:
-        dp.append_flow(target=output.name, name=output.name)(lambda: _rows(output))
+        dp.append_flow(target=output.name, name=output.name)(lambda: _rows(found, output))
 
 
-def _rows(output: Output) -> DataFrame:
+def _rows(found: Declared, output: Output) -> DataFrame:
+    whole = _parceled(found, output)
+    if whole is not None:
+        return whole
     frame = SparkSession.active().readStream.table(str(output.source))
     frame = frame.selectExpr(*output.columns) if output.columns else frame
     return frame if output.key is None else as_json(frame, output.key)
+
+
+def _parceled(found: Declared, output: Output) -> DataFrame | None:
+    """All rows of a stream, for a lake, in parcels. None: Spark is to look at them, or it is Connect's, whose queries cannot be told to take one
+    parcel at a time."""
+    if output.path is None or output.columns or "connect" in type(SparkSession.active()).__module__:
+        return None
+    for stream in found.streams:
+        if not _is_shared(found, stream):
+            continue
+        if output.source == f"{stream.name}_raw":
+            return _shared(found, stream, RAW_ROWS, parcels="")
+        if output.source == stream.name and stream.watermark is None:
+            return _shared(found, stream, GOOD, parcels="")
+        if output.source == stream.name and stream.watermark is not None and stream.watermark[0] in _times(stream):
+            column, delay = stream.watermark
+            return _shared(found, stream, GOOD, parcels=column).withWatermark(column, delay).drop(column)
+    return None
+
+
+def _times(stream: StreamSpec) -> list[str]:
+    return [each.name for each in _shape(stream) if isinstance(each.dataType, TimestampType)]
 
 
 def as_json(frame: DataFrame, key: str) -> DataFrame:

@@ -6,7 +6,7 @@ Spark documents neither the registry nor the parser that are used here: tests/pi
 
 import importlib.util
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame
 from raftka.pipeline.errors import OptionRefused
 from raftka.pipeline.flows.added import register, register_all
 from raftka.pipeline.flows.statements import Statement
+from raftka.pipeline.lake.parcels import ONE_BY_ONE, rows_of
 from raftka.pipeline.project import Project
 
 if TYPE_CHECKING:
@@ -216,7 +217,8 @@ class Graph(GraphElementRegistry):  # type: ignore[misc]
             .trigger(processingTime=f"{round(every_s * 1000)} milliseconds")
         )
         writer = writer.option("checkpointLocation", self.checkpoint(flow))
-        with self._settings(flow):
+        is_parceled = rows_of(self._frames[flow.name].schema) is not None
+        with self._settings({**flow.spark_conf, **(ONE_BY_ONE if is_parceled else {})}):
             if isinstance(target, Sink):
                 return writer.format(target.format).options(**target.options).start()
             return writer.format(target.format or "parquet").toTable(target.name)
@@ -228,10 +230,10 @@ class Graph(GraphElementRegistry):  # type: ignore[misc]
         return str(self._spark._jvm.org.apache.spark.sql.pipelines.graph.SystemMetadata.getLatestCheckpointDir(path, False))
 
     @contextmanager
-    def _settings(self, flow: Flow) -> Iterator[None]:
+    def _settings(self, wanted: Mapping[str, str]) -> Iterator[None]:
         """A query keeps the session's settings as they are when it starts."""
-        before = {name: self._spark.conf.get(name, None) for name in flow.spark_conf}
-        for name, value in flow.spark_conf.items():
+        before = {name: self._spark.conf.get(name, None) for name in wanted}
+        for name, value in wanted.items():
             self._spark.conf.set(name, value)
         try:
             yield

@@ -4,12 +4,15 @@ A position that is older than one that was seen of its truck moves nothing. Both
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import islice
+from math import isfinite
 from typing import TYPE_CHECKING
 
 import numpy as np
 from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as f
 from pyspark.sql.streaming import StatefulProcessor
 from pyspark.sql.types import BinaryType, StringType, StructType
 
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 PLACE = ("latitude", "longitude")
 READING = (*PLACE, "speed_kmh")
 RECORD = StructType().add("key", StringType()).add("value", StringType())
+TOGETHER = 1000  # records of a truck in one row
+BETWEEN = "\n"  # them: no JSON of ours has it
 
 
 def latest(positions: DataFrame, truck: str = "truck", at: str = "_timestamp") -> DataFrame:
@@ -40,7 +45,7 @@ def latest(positions: DataFrame, truck: str = "truck", at: str = "_timestamp") -
 def alerts(positions: DataFrame, fences: Sequence[Fence], truck: str = "truck", at: str = "_timestamp") -> DataFrame:
     """Records of ENTER and LEAVE. Each has an id that is the same when it is written again."""
     packs = _packs(positions, truck, at, PLACE, fences)
-    return packs.groupBy(truck).transformWithState(Crossing(tuple(each.name for each in fences)), RECORD, "append", "none")
+    return _apart(packs.groupBy(truck).transformWithState(Crossing(tuple(each.name for each in fences)), RECORD, "append", "none"))
 
 
 def watched(
@@ -49,7 +54,20 @@ def watched(
     """Records of SPEEDING, SILENT and HEARD, with ids as those of `alerts`. Silence is found when the watermark has passed its end, so the stream
     needs one, and another truck must be heard of: where all are silent, time stands still."""
     rules = Rules(speed_kmh, None if silent_minutes is None else round(silent_minutes * 60_000_000))
-    return _packs(positions, truck, at, READING).groupBy(truck).transformWithState(Watching(rules), RECORD, "append", "eventTime")
+    packs = _packs(positions, truck, at, READING)
+    return _apart(packs.groupBy(truck).transformWithState(Watching(rules), RECORD, "append", "eventTime"))
+
+
+def _apart(rows: DataFrame) -> DataFrame:
+    """A row for each record. They come from Python together, since a row from there to Java costs as much as fifty of Java's own."""
+    return rows.select("key", f.explode(f.split("value", BETWEEN)).alias("value"))
+
+
+def in_rows(key: tuple[object], lines: Iterable[str]) -> Iterator[Row]:
+    """Records of one truck, joined."""
+    left = iter(lines)
+    while some := list(islice(left, TOGETHER)):
+        yield Row(key=str(key[0]), value=BETWEEN.join(some))
 
 
 def _packs(positions: DataFrame, truck: str, at: str, numbers: Sequence[str], fences: Sequence[Fence] = ()) -> DataFrame:
@@ -74,7 +92,8 @@ class Newest(StatefulProcessor):  # type: ignore[misc]
         self._seen = handle.getValueState("seen", StructType().add("at_us", "long"))
 
     def handleInputRows(self, key: tuple[object], rows: Iterator[Row], timerValues: object) -> Iterator[Row]:
-        seen = self._seen.get()[0] if self._seen.exists() else NOWHERE.at_us
+        known = self._seen.get()  # each question to Java costs some 100 us: `exists` would be one more
+        seen = NOWHERE.at_us if known is None else known[0]
         newest = max(rows, key=lambda row: microseconds(row[self._at]))
         at_us = microseconds(newest[self._at])
         if at_us > seen:
@@ -95,15 +114,12 @@ class Crossing(StatefulProcessor):  # type: ignore[misc]
         self._known = handle.getValueState("known", StructType().add("at_us", "long").add("inside", "string"))
 
     def handleInputRows(self, key: tuple[object], rows: Iterator[Row], timerValues: object) -> Iterator[Row]:
-        known = NOWHERE
-        if self._known.exists():
-            at_us, inside = self._known.get()
-            known = Whereabouts(at_us, frozenset(json.loads(inside)))
+        before = self._known.get()
+        known = NOWHERE if before is None else Whereabouts(before[0], frozenset(json.loads(before[1])))
         found, now = moved(known, self._positions(rows, known.at_us))
         if now != known:
             self._known.update((now.at_us, json.dumps(sorted(now.inside))))
-        for each in found:
-            yield Row(key=str(key[0]), value=json.dumps(alert(str(key[0]), each)))
+        yield from in_rows(key, (json.dumps(alert(str(key[0]), each)) for each in found))
 
     def _positions(self, packs: Iterator[Row], after_us: int) -> Iterator[tuple[Position, frozenset[str]]]:
         there = together(packs, PLACE, after_us, width=-(-len(self._fences) // 8))
@@ -129,19 +145,21 @@ class Watching(StatefulProcessor):  # type: ignore[misc]
         self._known = handle.getValueState("watched", shape.add("is_fast", "boolean").add("is_silent", "boolean"))
 
     def handleInputRows(self, key: tuple[object], rows: Iterator[Row], timerValues: object) -> Iterator[Row]:
-        before = Watched(*self._known.get()) if self._known.exists() else None
+        known = self._known.get()
+        before = None if known is None else Watched(*known)
         there = together(rows, READING, NOWHERE.at_us if before is None else before.at_us)
         found, now = watch(self._rules, before, readings(self._rules, before, there))
         if now is not None and now != before:
             self._known.update(tuple(now))
             self._set_timer(before, now)
-        yield from (record(key, each) for each in found)
+        yield from in_rows(key, lines(key, found))
 
     def handleExpiredTimer(self, key: tuple[object], timerValues: object, expiredTimerInfo: "ExpiredTimerInfo") -> Iterator[Row]:
-        if self._known.exists():
-            found, now = expired(self._rules, Watched(*self._known.get()), expiredTimerInfo.getExpiryTimeInMs() * 1000)
+        known = self._known.get()
+        if known is not None:
+            found, now = expired(self._rules, Watched(*known), expiredTimerInfo.getExpiryTimeInMs() * 1000)
             self._known.update(tuple(now))
-            yield from (record(key, each) for each in found)
+            yield from in_rows(key, lines(key, found))
 
     def _set_timer(self, before: Watched | None, now: Watched) -> None:
         if before is not None and not before.is_silent and (at_us := silent_at(self._rules, before)) is not None:
@@ -153,11 +171,20 @@ class Watching(StatefulProcessor):  # type: ignore[misc]
         pass
 
 
-def record(key: tuple[object], alarm: Alarm) -> Row:
-    at = text(alarm.at_us)
-    told = {"truck": str(key[0]), "event": alarm.event, "at": at, "latitude": alarm.latitude, "longitude": alarm.longitude}
-    speed = {} if alarm.speed_kmh is None else {"speed_kmh": alarm.speed_kmh}
-    return Row(key=str(key[0]), value=json.dumps({"id": f"{key[0]} {alarm.event} {at}", **told, **speed}))
+def lines(key: tuple[object], alarms: Iterable[Alarm]) -> Iterator[str]:
+    """Each as JSON, as `json.dumps` writes it."""
+    name = json.dumps(str(key[0]))[1:-1]
+    for each in alarms:
+        at = text(each.at_us)
+        speed = "" if each.speed_kmh is None else f', "speed_kmh": {number(each.speed_kmh)}'
+        yield (
+            f'{{"id": "{name} {each.event} {at}", "truck": "{name}", "event": "{each.event}", "at": "{at}", '
+            f'"latitude": {number(each.latitude)}, "longitude": {number(each.longitude)}{speed}}}'
+        )
+
+
+def number(value: float) -> str:
+    return repr(value) if isfinite(value) else json.dumps(value)
 
 
 def milliseconds(at_us: int) -> int:
