@@ -226,6 +226,16 @@ def test_a_topic_that_goes_while_a_follower_waits_is_told_the_long_way(pretender
     assert reader.answer().responses[0].partitions[0].error_code in (Code.UNKNOWN_TOPIC_ID, Code.NOT_LEADER_OR_FOLLOWER)
 
 
+def test_a_session_that_was_taken_away_while_a_follower_waits_is_told_to_be_over(pretender: tuple[Pretender, list[bool]]) -> None:
+    reader, _ = pretender
+    wait = waiting(reader)
+    sessions = reader.stage.nodes[reader.leader].fetch_sessions
+    sessions.close(wait.plan.session)
+
+    assert reader.answer().session_id == 0
+    assert wait.plan.session.partitions == {}
+
+
 def test_a_right_that_is_lost_while_a_follower_waits(pretender: tuple[Pretender, list[bool]]) -> None:
     reader, _ = pretender
     waiting(reader)

@@ -12,7 +12,7 @@ from raftka.broker.context import BrokerContext
 from raftka.broker.network.access.authorizer import THE_CLUSTER
 from raftka.broker.network.connection import Parts, ServerConnection, Slot
 from raftka.broker.network.request import Delayed, Request
-from raftka.broker.replica.fetch_session_cache import CachedPartition, FetchSession, FetchSessionCache
+from raftka.broker.replica.fetch_session_cache import NO_SESSION, CachedPartition, FetchSession, FetchSessionCache
 from raftka.broker.replica.manager import ReplicaManager
 from raftka.broker.replica.partition import Partition
 from raftka.limits import PARKED_REQUESTS
@@ -175,7 +175,7 @@ class FollowPlan:
                 session.to_the_end(cached)
                 session.dirty[cached] = None
                 self.context.metrics.replication_bytes_out += size
-        return answer_frame(correlation_id, session.id, topics)
+        return answer_frame(correlation_id, session.id if session.lasting else NO_SESSION, topics)
 
 
 NOTHING: tuple[Sequence[FileSpan], int] = ((), 0)
