@@ -287,7 +287,7 @@ class ReplicaFetcher:
 
     def _sent(self, wanted: Mapping[Key, Place]) -> bool:
         """Whether the request left the short way: it goes on with a session, and tells of new places alone."""
-        connection, settings, session = self.connection, self.context.metadata.settings, self.session
+        connection, settings, session = self.connection, self.context.metadata.settings.values, self.session
         if connection is None or not connection.speaks(FETCH, VERSION):
             return False
         changes = session.changes(wanted, settings["replica.fetch.max.bytes"])

@@ -213,8 +213,8 @@ class Segment:
         self.size = position + size
 
     def index(self, position: int, last_offset: int) -> None:
-        (self._offset_index or self.offset_index).append(last_offset, position)
-        (self._time_index or self.time_index).append(self.max_timestamp, self.max_timestamp_offset)
+        self.offset_index.append(last_offset, position)
+        self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
         self.since_index = 0
 
     def resume(self, batches: Iterable[tuple[int, Header]]) -> int:
@@ -258,8 +258,10 @@ class Segment:
     @property
     def entries_behind(self) -> int:
         """Index entries that are not in the files yet."""
-        transactions = self._transaction_index
-        behind = len(self.offset_index) - self.offset_index.written
+        offsets, transactions = self._offset_index, self._transaction_index
+        if offsets is None:
+            offsets = self.offset_index
+        behind = len(offsets.offsets) - offsets.written
         return behind if transactions is None else behind + len(transactions.entries) - transactions.written
 
     # what is asked
