@@ -285,7 +285,10 @@ def test_rows_for_lakes_come_in_parcels_and_move_the_watermark(job: Job) -> None
     assert rows["kept"] <= 2 * PARTITIONS * len(handed["kept"]), rows
     assert rows["fine"] <= 2 * PARTITIONS * len(handed["fine"]), rows
     assert rows["some"] == 1080
-    assert marks["fine"] == marks["some"] == marks["last"] is not None
+    least = datetime.fromtimestamp((START_MS + 100 * 599) / 1000 - 1, UTC).isoformat()[
+        :19
+    ]  # of the first 600; how the others were split is Spark's matter
+    assert [name for name in ("fine", "some", "last") if (marks[name] or "") < least] == [], marks
 
 
 def test_rows_of_nobody_else_are_found_under_a_name(job: Job) -> None:
