@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from raftka.broker.fastpath.follow import FollowPlan
 from raftka.broker.handlers.fetch import Fetch
 from raftka.broker.network.long_work import drained
 from raftka.broker.replica.fetch_session_cache import FetchSession, FetchSessionCache, Reader
@@ -132,8 +133,18 @@ def test_idle_partitions_are_neither_asked_for_nor_looked_at(monkeypatch: pytest
         stage.create("t", 90)
         quiet(stage)
         looked: list[str] = []
-        read = Fetch._follower_read
-        monkeypatch.setattr(Fetch, "_follower_read", lambda self, partition, wanted: looked.append(partition.name) or read(self, partition, wanted))  # type: ignore[func-returns-value]
+        read, read_short = Fetch._follower_read, FollowPlan.read
+
+        def reads(self: Fetch, partition: Partition, wanted: Any) -> Any:
+            looked.append(partition.name)
+            return read(self, partition, wanted)
+
+        def reads_short(self: FollowPlan, wanted: Any) -> Any:
+            looked.extend(each.partition.name for each in wanted)
+            return read_short(self, wanted)
+
+        monkeypatch.setattr(Fetch, "_follower_read", reads)
+        monkeypatch.setattr(FollowPlan, "read", reads_short)
 
         with counted(monkeypatch) as sizes:
             stage.world.run(stage.world.now + 5.0)
@@ -154,11 +165,24 @@ def bystander(stage: Stage, leader: int) -> int:
 
 @contextmanager
 def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """The sizes of all Fetch requests."""
+    """The sizes of all Fetch requests, whichever way they go."""
     sizes: list[int] = []
-    begin = Fetch.__init__
+    begin, run = Fetch.__init__, FollowPlan.run
+
+    def begins(self: Fetch, request: Any, services: Any) -> None:
+        if request.frame:
+            sizes.append(len(request.frame))
+        begin(self, request, services)
+
+    def runs(self: FollowPlan, connection: Any, frame: memoryview, correlation_id: int) -> bool:
+        size, taken = len(frame), run(self, connection, frame, correlation_id)
+        if taken:
+            sizes.append(size)
+        return taken
+
     with monkeypatch.context() as patched:
-        patched.setattr(Fetch, "__init__", lambda self, request, node: sizes.append(len(request.frame)) or begin(self, request, node))  # type: ignore[func-returns-value]
+        patched.setattr(Fetch, "__init__", begins)
+        patched.setattr(FollowPlan, "run", runs)
         yield sizes
 
 

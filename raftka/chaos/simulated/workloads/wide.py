@@ -113,6 +113,7 @@ class SessionReader:
         self.client = client
         self.number = number
         self.over = self.done = False
+        self.hurries = False  # no partition is paused any more
         self.wrong: list[str] = []
         self.positions = [0] * PARTITIONS
         self.ends = [-1] * PARTITIONS  # high watermarks, as the session has told
@@ -133,7 +134,9 @@ class SessionReader:
             await self._look_up()
             stale = False
             while not stale and not self.over:
-                if self._random.random() < 0.05:  # as a client that pauses partitions, or goes on with them
+                if self.hurries:
+                    self.wanted = set(range(PARTITIONS))
+                elif self._random.random() < 0.05:  # as a client that pauses partitions, or goes on with them
                     self.wanted = set(self._random.sample(range(PARTITIONS), self._random.randint(1, PARTITIONS)))
                 elif self._random.random() < 0.2:
                     self.wanted = set(range(PARTITIONS))
@@ -261,6 +264,8 @@ class WideWork:
 
     def end(self) -> None:
         self.writer.over = True
+        for reader in self.readers:
+            reader.hurries = True
 
     @property
     def ended(self) -> bool:
