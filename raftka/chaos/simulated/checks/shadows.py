@@ -176,9 +176,10 @@ class _Opened:
 
 
 def _state(log: Log) -> tuple[object, ...]:
-    """The state to compare. Of producers the last batch alone: how many more a snapshot gives back depends on how dense the index is (logs.py)."""
+    """The state to compare. Of producers the last batch alone: how many more a snapshot gives back depends on how dense the index is (logs.py). Not
+    its time: a snapshot has one time for a producer, and that may be a later marker's."""
     producers = {
-        producer_id: (each.epoch, each.next_sequence, each.transaction_start, each.batches[-1:])
+        producer_id: (each.epoch, each.next_sequence, each.transaction_start, [batch[:3] for batch in each.batches[-1:]])
         for producer_id, each in log.producers.producers.items()
     }
     epochs = [
