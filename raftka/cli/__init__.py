@@ -10,7 +10,7 @@ import sys
 def main() -> None:
     arguments = sys.argv[1:]
     if arguments[:2] == ["broker", "start"] and len(arguments) == 3 and not arguments[2].startswith("-"):
-        gc.disable()  # what is imported stays: a look for garbage among it is an eighth of the start
+        gc.disable()  # modules stay in memory: looking for garbage among them takes an eighth of the start
         from raftka.cli.broker import start
 
         sys.exit(start(arguments[2]))

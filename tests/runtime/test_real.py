@@ -442,3 +442,13 @@ def test_the_process_dies_with_its_node() -> None:
         os.close(worker)
 
     assert ended
+
+
+async def test_a_name_that_waits_to_be_unlinked_may_be_removed_once_more(tmp_path: Path) -> None:
+    """A start sweeps what an earlier process has left, and lists what its own thread is about to unlink."""
+    left = tmp_path / "log.1.1.gone"
+    left.touch()
+    async with open_runtime() as runtime:
+        runtime.files.remove(str(left))
+        runtime.files.remove(str(tmp_path / "log.1.2.gone"))
+    assert os.listdir(tmp_path) == []

@@ -30,7 +30,7 @@ GoOn = Callable[[Request[FetchRequest]], FetchResponse | Delayed]
 
 
 class Found(NamedTuple):
-    """What there is to read for one partition; perhaps nothing."""
+    """The records of one partition that come next for the follower; perhaps none."""
 
     cached: CachedPartition
     partition: Partition
@@ -117,7 +117,7 @@ class FollowPlan:
                 connection.answer(self.dispatcher.encoded(request, answer))
 
     def knows(self, frame: memoryview) -> bool:
-        """Whether the request has the terms of this plan."""
+        """Return whether the request has the terms of this plan."""
         return frame[HEAD_END : self.topics_at - EPOCH.size] == self.before
 
     def is_genuine(self) -> bool:
@@ -131,7 +131,7 @@ class FollowPlan:
         return Request(FETCH, VERSION, correlation_id, self.body, connection.session, connection, self.dispatcher, memoryview(b""), self.body_at)
 
     def read(self, looked: Iterable[CachedPartition]) -> list[Found] | None:
-        """Note what the follower has on its disk of each, and find what comes next. None: one is not plain."""
+        """Note the offset of each that the follower has on its disk, and find the records behind it. None: a partition is not plain."""
         replica, broker_epoch = self.session.reader
         now, left = self.context.runtime.clock.now(), self.max_bytes
         found: list[Found] = []
@@ -182,7 +182,7 @@ NOTHING: tuple[Sequence[FileSpan], int] = ((), 0)
 
 
 def _is_plain(partition: Partition, leader: LeaderState, cached: CachedPartition, replica: int) -> bool:
-    """Whether the follower is in the ISR, of this leader epoch, and its log is the beginning of ours (KIP-320), from the same start on."""
+    """Return whether the follower is in the ISR of this leader epoch, and its log is the beginning of ours (KIP-320), from the same start on."""
     log, asked = partition.log, cached.fetch_request
     return (
         replica in leader.isr
@@ -264,7 +264,7 @@ class FollowWait:
             slot.complete_early()
 
     def _end(self, *, goes_on: bool = False) -> Slot:
-        """It waits no more; what was not told is looked at again."""
+        """End the wait. The session looks again at the partitions of which nothing was told."""
         plan, session, slot = self.plan, self.plan.session, self.slot
         assert slot is not None
         self.slot = None

@@ -90,7 +90,7 @@ class PartitionFetchState:
             if kind is AppendRecords:
                 self._append(effect.records, effect.leader_epoch)
             elif kind is Flush:
-                if not self.partition.touched:  # else at the end of the turn, when what is staged is written
+                if not self.partition.touched:  # else the partition flushes at the end of the turn, when it has written
                     self.partition.flush()
             elif kind is AdvanceHighWatermark:
                 self.partition.committed(effect.offset)

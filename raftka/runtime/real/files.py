@@ -17,6 +17,7 @@ from raftka.runtime.real.volumes import Volumes
 
 IOV_MAX = 1024
 NAME_BYTES = 255  # the longest name of a file
+GONE = ".gone"  # the end of names that wait to be unlinked
 
 FALLOCATE = ctypes.CDLL(None).fallocate  # os.posix_fallocate makes the file longer, and a log's end is its file's
 FALLOCATE.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
@@ -185,9 +186,12 @@ class RealFiles:
         sync_path(path)
 
     def remove(self, path: str) -> None:
+        if path.endswith(GONE):  # it is on its way already: by an earlier process, or by our thread, which may be faster than a rename
+            self._remove_later(path)
+            return
         self._removed += 1
         directory, name = os.path.split(path)
-        rest = f".{os.getpid()}.{self._removed}.gone"
+        rest = f".{os.getpid()}.{self._removed}{GONE}"
         doomed = os.path.join(directory, name[: NAME_BYTES - len(rest)] + rest)
         os.rename(path, doomed)
         self._remove_later(doomed)
