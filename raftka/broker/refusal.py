@@ -13,7 +13,6 @@ from raftka.wire.errors import Code, KafkaError
 
 # What a node's start may raise that is nobody's mistake but the machine's, or of whoever wrote the file; anything else is a bug, with its traceback.
 REFUSALS = (OSError, ValueError, UnknownRecord, JournalDamaged, WrongDirectory, LogDirectoryError)
-
 OF_LISTENERS = {
     EADDRINUSE: "stop the process that listens there, or change `{setting}`",
     EADDRNOTAVAIL: "no network of this machine has that address: change `{setting}`",
@@ -23,6 +22,13 @@ OF_SYSTEM = {
     **dict.fromkeys((ENOSPC, EDQUOT), "make room there"),
     **dict.fromkeys((EEXIST, ENOTDIR), "`log.dirs` must name directories, there is something else"),
 }
+
+
+def first_of(error: BaseException) -> BaseException:
+    """Return the first error of a group, however deep it lies."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def describe_error(error: BaseException, settings: NodeSettings) -> str:

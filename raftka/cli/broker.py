@@ -17,7 +17,7 @@ from typing import Any
 import trio
 
 from raftka.broker.node import Node
-from raftka.broker.refusal import REFUSALS, describe_error
+from raftka.broker.refusal import REFUSALS, describe_error, first_of
 from raftka.broker.telemetry.event_log import Events
 from raftka.cluster.edges import close_edges, open_edges
 from raftka.cluster.edges.payloads import open_judge
@@ -62,9 +62,9 @@ def _run(settings: NodeSettings, pid_file: PidFile, ready: str, users: tuple[Scr
     try:
         trio.run(_serve, settings, pid_file, ready, users, urgent)
     except* REFUSALS as group:
-        failure = _first(group)
+        failure = first_of(group)
     except* NodeFailed as group:
-        failed = _first(group)
+        failed = first_of(group)
         failure = failed.__cause__ or failed
         _log("node_failed", node=settings.node_id, error=describe_error(failure, settings), **_trace(failure))
     finally:
@@ -136,12 +136,6 @@ def _allow_descriptors() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def _first(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 def _complain(text: str) -> int:

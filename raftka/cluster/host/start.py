@@ -13,7 +13,7 @@ import trio
 
 from raftka.broker.context import BrokerContext
 from raftka.broker.network.listening import listen
-from raftka.broker.refusal import REFUSALS, describe_error
+from raftka.broker.refusal import REFUSALS, describe_error, first_of
 from raftka.broker.telemetry.event_log import Events, LimitHits
 from raftka.broker.telemetry.metrics import Metrics
 from raftka.cluster.forge import Forge
@@ -68,9 +68,9 @@ def start_host(file: str, brokers: int, users: tuple[ScramCredentialSet, ...] = 
             finally:
                 forge.close()
     except* REFUSALS as group:
-        failure = _first(group)
+        failure = first_of(group)
     except* NodeFailed as group:
-        failed = _first(group)
+        failed = first_of(group)
         failure = failed.__cause__ or failed
     finally:
         pid_file.remove()
@@ -126,12 +126,6 @@ def _say_where(plan: HostPlan, port: int | None) -> None:
     if port is not None:
         scheme = "https" if plan.settings["metrics.ssl.enable"] else "http"
         print(f"metrics={scheme}://{plan.settings.page_host or 'localhost'}:{port}/metrics", flush=True)
-
-
-def _first(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 def _complain(text: str) -> int:
