@@ -182,7 +182,7 @@ class FrameBuffer:
             position = stop
         if frames and (end >= ROOM_BYTES or self._expected):
             self._expect(4 + len(frames[-1]))
-        if is_ours and position:
+        if is_ours and (position or 4 * end < len(self._buffer)):  # few bytes do not hold the memory of many
             self._give_back()
         if position < end:
             self._need = 4 if end - position < 4 else 4 + _SIZE.unpack_from(view, position)[0]

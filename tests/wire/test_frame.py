@@ -174,6 +174,20 @@ def test_frames_of_all_sizes_in_the_room_that_the_last_one_had(seed: int) -> Non
     assert pool.out == 0
 
 
+@pytest.mark.parametrize("came", [1, 4, 5, 1_000])
+def test_few_bytes_behind_a_large_frame_hold_little_memory(came: int) -> None:
+    pool = Turns()
+    buffer = FrameBuffer(pool=pool)
+    large = framed(bytes(200_000))
+    assert len(list(received(buffer, large, lambda: 1 << 20))) == 1
+
+    assert list(received(buffer, large[:came], lambda: 1 << 20)) == []
+
+    assert buffer.buffer_bytes <= max(4 * came, 4096) + 7  # as that pool rounds up
+    assert pool.out == 1
+    assert list(received(buffer, large[came:], lambda: 1 << 20)) == [bytes(200_000)]
+
+
 def test_a_frame_that_is_larger_than_a_room_may_be_is_not_expected_again() -> None:
     buffer = FrameBuffer(pool=Turns())
     body = bytes(EXPECTED_BYTES)

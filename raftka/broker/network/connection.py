@@ -199,6 +199,7 @@ class ServerConnection:
             return
         if not view:
             self._ended = True
+            self._frames.drop()  # no more bytes come
             self.complete_early()  # perhaps nobody is there any more: that is known when an answer is sent
             self.settle()
             return
