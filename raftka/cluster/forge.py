@@ -128,7 +128,7 @@ class _Child:
             os.setsid()
             if os.getppid() == caller:  # else it has ended meanwhile
                 fd = os.dup2(its.fileno(), STANDARD, inheritable=False)
-                os.closerange(STANDARD + 1, os.sysconf("SC_OPEN_MAX"))  # what the caller has open is not for nodes
+                os.closerange(STANDARD + 1, os.sysconf("SC_OPEN_MAX"))  # nodes do not get the files that the caller has open
                 signal.signal(signal.SIGTERM, signal.SIG_IGN)  # systemd may send it to all processes; it ends when the caller's socket does
                 _prctl(PR_SET_NAME, b"raftka-forge", 0, 0, 0)
                 main(fd)

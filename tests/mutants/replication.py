@@ -183,7 +183,7 @@ def divergence_is_not_looked_for(_: Any) -> Any:
 
 @mutant(FollowPlan, "read")
 def what_is_sent_to_a_follower_counts_as_flushed(read: Any) -> Any:
-    """A follower has on its disk what its leader is about to send."""
+    """A leader counts the records that it is about to send as flushed by the follower."""
 
     def bug(self: FollowPlan, looked: Any) -> Any:
         found = read(self, looked)

@@ -24,7 +24,7 @@ LOOK_SECONDS = 0.5
 def spread(
     now: Mapping[Where, Sequence[int]], brokers: Sequence[int], factor: int | None = None, racks: Mapping[int, str | None] | None = None
 ) -> Plan:
-    """Replicas for each partition, the leader first: who has one keeps it up to an even share, the others go where there are fewest.
+    """Return replicas for each partition, the leader first. A broker keeps those it has up to an even share; the others go where there are fewest.
 
     `racks` of the brokers: a partition has two replicas on one only when there are more replicas than racks. A broker without one is a rack.
     """
