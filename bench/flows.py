@@ -1,6 +1,7 @@
 """The trucks' flows of a project, all of them in one session: positions a second until each has read the topic to its end, and what that costs."""
 
 import json
+import math
 import os
 import random
 import statistics
@@ -8,17 +9,20 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import rmtree
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench.systems import Raftka, System
 from raftka.client.blocking.producer import Producer, partition_of
 from raftka.cluster.demo import TOPIC
+from raftka.json_values import JsonObject
 from raftka.pipeline.topics.brokers import Brokers
 from raftka.pipeline.topics.options import source_options
 
 PARTITIONS = 4
-TRUCKS, POSITIONS, BATCH = 1000, 2_000_000, 500_000
+TRUCKS, POSITIONS, BATCH = 1000, 4_000_000, 1_000_000
+FASTEST_KMH = 100.0
 FIRST_MS = 1_700_000_000_000
 PATIENCE_S = 60.0
 GOAL = 200_000
@@ -57,23 +61,40 @@ def filled(system: System, count: int) -> str:
     options = source_options({"kafka.bootstrap.servers": servers, "subscribe": TOPIC}, streaming=False)
     brokers = Brokers(options.bootstrap, "bench", PATIENCE_S)
     draw, producer = random.Random(7), Producer(brokers)
-    keys = [f"truck-{at + 1:04}".encode() for at in range(TRUCKS)]
-    places = [partition_of(key, PARTITIONS) for key in keys]
+    trucks = [Truck(at, draw) for at in range(TRUCKS)]
     try:
         for at in range(count):
-            truck, second = at % TRUCKS, at // TRUCKS
-            position = {
-                "truck": truck + 1,
-                "latitude": round(draw.uniform(40, 55), 6),
-                "longitude": round(draw.uniform(-5, 20), 6),
-                "seconds": float(second),
-                "speed_kmh": round(draw.uniform(0, 120), 1),
-            }
-            producer.add((TOPIC, places[truck]), (keys[truck], json.dumps(position).encode(), (), FIRST_MS + second * 1000))
+            truck, second = trucks[at % TRUCKS], at // TRUCKS
+            producer.add((TOPIC, truck.partition), (truck.key, json.dumps(truck.drive(second)).encode(), (), FIRST_MS + second * 1000))
         producer.flush()
     finally:
         brokers.close()
     return servers
+
+
+class Truck:
+    """Drives through Europe. It is faster than the trucks' limit about a tenth of the time, and then for some ten seconds."""
+
+    def __init__(self, at: int, draw: random.Random) -> None:
+        self.key = f"truck-{at + 1:04}".encode()
+        self.partition = partition_of(self.key, PARTITIONS)
+        self._number, self._draw = at + 1, draw
+        self._latitude, self._longitude = draw.uniform(40, 55), draw.uniform(-5, 20)
+        self._heading, self._speed_kmh = draw.uniform(0, 2 * math.pi), draw.uniform(0, FASTEST_KMH)
+
+    def drive(self, second: int) -> JsonObject:
+        """The position after one more second."""
+        degrees = self._speed_kmh / 3600 / 111  # a degree of latitude has 111 km
+        self._latitude += degrees * math.cos(self._heading)
+        self._longitude += degrees * math.sin(self._heading)
+        self._speed_kmh = min(max(self._speed_kmh + self._draw.uniform(-4, 4), 0.0), FASTEST_KMH)
+        return {
+            "truck": self._number,
+            "latitude": round(self._latitude, 6),
+            "longitude": round(self._longitude, 6),
+            "seconds": float(second),
+            "speed_kmh": round(self._speed_kmh, 1),
+        }
 
 
 def run_flows(spark: Any, folder: Path, servers: str, *, shared: bool = True) -> float:
@@ -93,6 +114,7 @@ def run_flows(spark: Any, folder: Path, servers: str, *, shared: bool = True) ->
     project = load_project(folder)
     for name, value in project.configuration.items():
         spark.conf.set(name, value)
+    forget_shared(spark)
     graph = Graph(spark, project)
     graph.load()
     begin = time.perf_counter()
@@ -104,6 +126,12 @@ def run_flows(spark: Any, folder: Path, servers: str, *, shared: bool = True) ->
     finally:
         for query in queries:
             query.stop()
+
+
+def forget_shared(spark: Any) -> None:
+    """Remove what earlier runs have fetched and decoded: it is the same topic."""
+    for folder in spark._jvm.org.apache.spark.SparkEnv.get().blockManager().diskBlockManager().localDirs():
+        rmtree(Path(str(folder)) / "raftka", ignore_errors=True)
 
 
 def spent() -> float:

@@ -19,7 +19,19 @@ QUIET = {  # libraries that would start threads when they are imported
 }
 TASKS = "pyspark.worker"  # what Spark's tasks run; all else plans
 PLANNING = ("pyarrow.compute", "pyspark_raftka", "pyspark_raftka_stream", "pyspark_raftka_delta", "raftka.pipeline.topics.reader", "deltalake")
-RUNNING = ("pandas", "pyarrow.parquet", "pyarrow.fs", "pyspark.sql.streaming.stateful_processor_util", "raftka.pipeline.flows.moves")
+RUNNING = (
+    "concurrent.futures.thread",
+    "deltalake.fs",
+    "encodings.idna",
+    "pandas",
+    "pyarrow.fs",
+    "pyarrow.pandas_compat",
+    "pyarrow.parquet",
+    "pyspark.sql.streaming.proto.StateMessage_pb2",
+    "pyspark.sql.streaming.stateful_processor_util",
+    "pyspark.sql.worker.plan_data_source_read",
+    "raftka.pipeline.flows.moves",
+)
 THREADS = "/proc/self/task"
 
 
