@@ -1,5 +1,6 @@
 """Removed rows of Delta tables whose rows are changed by key: older changes do not bring them back, tombstones need no order."""
 
+import json
 import random
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -18,6 +19,8 @@ from raftka.pipeline.connect.options import Keyed
 from raftka.pipeline.errors import OptionRefused, PipelineError
 from raftka.pipeline.lake import removed, upsert
 from raftka.pipeline.lake.options import WRITTEN, lake_options
+from raftka.pipeline.records.envelopes import EnvelopeDecoder
+from raftka.pipeline.records.fields import ADDED, envelope, fields
 from tests.pipeline.upserting import KEYED, SCHEMA, Query, change
 
 
@@ -245,6 +248,36 @@ def test_rows_that_lack_their_partition_are_compared_with_no_tombstone(ordered: 
     nowhere = {**at(1, "from nowhere", 1, 0), "_partition": None, "_offset": None}
     ordered.both(1, [nowhere, at(2, "two", 1, 6)])
     assert ordered.names() == {1: "from nowhere", 2: "two"}
+
+
+@pytest.mark.parametrize("kind", ["debezium", "upsert"])
+def test_a_tombstone_of_a_compacted_topic_removes_its_row_by_any_order(tmp_path: Path, kind: str) -> None:
+    """Compaction takes the event of a removal away, and leaves its tombstone."""
+    declared = fields({"id": "bigint", "state": "string", "at": "bigint?"}, "fields")
+    found = envelope(kind, "id", declared, "orders")
+    assert found is not None
+    decoder = EnvelopeDecoder(("json",), (*declared, *ADDED[kind]), found)
+    order = "_changed" if kind == "debezium" else "at"
+
+    def row(key: int, state: str, ms: int) -> bytes:
+        plain = {"id": key, "state": state, "at": ms}
+        return json.dumps({"op": "u", "before": None, "after": plain, "source": {"ts_ms": ms}} if kind == "debezium" else plain).encode()
+
+    def rows(first: int, *values: bytes | None) -> list[dict[str, Any]]:
+        keys = [b'{"id": 1}'] * len(values)
+        columns = decoder.columns(pa.StructArray.from_arrays([pa.array(keys, pa.binary()), pa.array(values, pa.binary())], names=["key", "value"]))
+        return [{**each, "_partition": 0, "_offset": first + at} for at, each in enumerate(columns.to_pylist())]
+
+    kinds = {each.name: each.type for each in decoder.columns(pa.nulls(0, pa.struct([("key", pa.binary()), ("value", pa.binary())]))).type}
+    schema = pa.schema([*((name, kinds[name]) for name in ("id", "state", order, "_deleted")), ("_partition", pa.int32()), ("_offset", pa.int64())])
+    query = Query(tmp_path / "lake", Keyed(("id",), order, "_deleted"), schema)
+    query.both(0, rows(0, row(1, "PAID", 1_000), row(1, "SENT", 2_000)))
+    assert [each["state"] for each in query.rows()] == ["SENT"]
+
+    query.both(1, rows(7, None))
+    assert query.rows() == []
+    query.both(2, rows(8, row(1, "NEW", 1_000)))
+    assert [each["state"] for each in query.rows()] == ["NEW"]
 
 
 @pytest.mark.parametrize("seed", range(12))
