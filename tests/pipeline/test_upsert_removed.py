@@ -243,6 +243,18 @@ def test_tombstones_without_offsets_are_newer_than_what_was_written_before(tmp_p
     assert not (query.folder / removed.FOLDER_BARE).exists()
 
 
+def test_keys_of_several_columns_of_any_names_have_tombstones(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int64()), ("order", pa.string()), ("turn", pa.int64()), ("place", pa.int64()), ("gone", pa.bool_())])
+    query = Query(tmp_path / "lake", Keyed(("id", "order", "turn"), "place", "gone"), schema)
+
+    def row(key: int, order: str, place: int | None, *, gone: bool = False) -> dict[str, Any]:
+        return {"id": key, "order": order, "turn": 1, "place": place, "gone": gone}
+
+    query.both(0, [row(1, "a", 9), row(1, "b", 9), row(2, "a", 9)])
+    query.both(1, [row(1, "a", None, gone=True), row(2, "a", None, gone=True), row(2, "a", 1)])
+    assert [(each["id"], each["order"], each["place"]) for each in query.rows()] == [(1, "b", 9), (2, "a", 1)]
+
+
 def test_rows_that_lack_their_partition_are_compared_with_no_tombstone(ordered: Query) -> None:
     ordered.both(0, [removal(1, None, 5)])
     nowhere = {**at(1, "from nowhere", 1, 0), "_partition": None, "_offset": None}

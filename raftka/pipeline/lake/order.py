@@ -68,10 +68,10 @@ def _behind_bare(rows: "pa.Table", keyed: Keyed, gone: "pa.ChunkedArray", bare: 
     takes = is_bare & (of_key[keys] >= 0)
     ordered[takes] = of_key[keys][takes]
     left = np.flatnonzero(turns >= bounds)
-    columns = {name: rows.column(name).take(pa.array(left)) for name in keyed.key}
-    columns |= {"order": rows.column(order).take(pa.array(ordered[left])), "turn": pa.array(turns[left])}
     names = [f"key {at}" for at in range(len(keyed.key))]
-    found = left[last_of_keys(pa.table(list(columns.values()), [*names, "order", "turn"]), names, ("order", "turn")).to_numpy()]
+    columns = [rows.column(name).take(pa.array(left)) for name in keyed.key]
+    columns += [rows.column(order).take(pa.array(ordered[left])), pa.array(turns[left])]
+    found = left[last_of_keys(pa.table(columns, [*names, "order", "turn"]), names, ("order", "turn")).to_numpy()]
     return Last(pa.array(found), pa.array(ordered[found]), pa.array(bounds[found] >= 0))
 
 
