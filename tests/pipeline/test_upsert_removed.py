@@ -116,20 +116,22 @@ def test_a_lake_that_keeps_no_removed_rows_has_no_notes(tmp_path: Path) -> None:
     assert not (query.folder / removed.FOLDER).exists()
 
 
-def test_notes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("bare", [False, True])
+def test_notes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, *, bare: bool) -> None:
     monkeypatch.setattr(removed, "FILES", 3)
     monkeypatch.setattr(removed, "ROWS", 2)
     now = [datetime(2026, 1, 1, tzinfo=UTC)]
     monkeypatch.setattr(removed, "_now", lambda: now[0])
-    query = Query(tmp_path / "lake")
+    query = Query(tmp_path / "lake", Keyed(("id",), "at", "gone"), SCHEMA.append(pa.field("at", pa.int64()))) if bare else Query(tmp_path / "lake")
+    order: dict[str, Any] = {"at": None} if bare else {}
     for batch in range(4):
         now[0] += timedelta(seconds=1)
-        query.both(batch, [change(batch, "", 10, gone=True)])
+        query.both(batch, [change(batch, "", 10, gone=True, **order)])
 
-    notes = DeltaTable(str(query.folder / removed.FOLDER))
+    notes = DeltaTable(str(query.folder / (removed.FOLDER_BARE if bare else removed.FOLDER)))
     assert len(notes.file_uris()) == 1
     assert "the first ones are forgotten" in caplog.text
-    query.both(4, [change(batch, "old", 9) for batch in range(4)])
+    query.both(4, [change(batch, "old", 9, **order) for batch in range(4)])
     assert sorted(query.names()) == [0, 1]
 
 
