@@ -56,7 +56,7 @@ GROUPS = (
     "security",
 )
 # Only when they are named: two need an extra; one takes twelve minutes, and fetches clients in other languages; one needs 40 GB of disk.
-PIPELINE = ("reads", "flows", "sinks", "lakes", "selects")  # tables of the group pipeline
+PIPELINE = ("reads", "flows", "sinks", "lakes", "upserts", "selects")  # tables of the group pipeline
 ALONE = ("pipeline", *(f"pipeline-{name}" for name in PIPELINE), "registry", "failover", "growth")
 GROWTH_GB = (1, 10, 20, 30, 40)
 WARM_UP_RUNS, WARM_UP_SECONDS = 2, 5.0  # Kafka's compiler and everyone's page cache

@@ -118,6 +118,47 @@ def lakes(spark: Any, runs: int) -> Iterator[str]:
         yield f'| `format("{sink}")` | **{median / 1000:,.0f} k** ({min(rates) / 1000:,.0f}-{max(rates) / 1000:,.0f}) | {share:.2f} |'
 
 
+GROWING, ANYWHERE = f"offset * {PARTITIONS} + partition", "xxhash64(partition, offset)"  # of keys: a batch's lie together, or in all files
+UPSERTS = (
+    ("rows are added", GROWING, False, "append"),
+    ("new keys that grow", GROWING, True, "growing"),
+    ("keys that are there, a batch's in few files", GROWING, True, "growing"),
+    ("new keys without an order", ANYWHERE, True, "anywhere"),
+    ("keys that are there, a batch's in all files", ANYWHERE, True, "anywhere"),
+)
+
+
+def upserts(spark: Any, runs: int) -> Iterator[str]:
+    """A stream into Delta tables, in turns: rows are added, or change those with their key, which the table has or not."""
+    yield f"| stream of {COPIED / 1e6:.0f} M records into a Delta table, batches of {COPY_BATCH:,} | rows/s | of added rows |"
+    yield "|---|---|---|"
+    found = defaultdict(list)
+    with Raftka(1, SETTINGS) as system, TemporaryDirectory(prefix="raftka-upsert-") as folder:
+        system.start()
+        system.wait_ready()
+        load(f"{FILLED} -m {COPIED // 159 + 1}", system.create_topic(TOPIC, PARTITIONS), system.pids, TOPIC, FILL_SECONDS)
+        for run in range(runs + 1):
+            for at, (title, key, is_keyed, table) in enumerate(UPSERTS):
+                where = {"path": f"{folder}/{table}-{run}", "checkpointLocation": f"{folder}/checkpoint-{at}-{run}"}
+                rows = _reader(spark, system).selectExpr(f"{key} as id", "value", "partition", "offset").writeStream.format("raftka_delta")
+                rate = _drained(system, rows.options(**where, **({"key": "id"} if is_keyed else {})))
+                _check_rows(where["path"], _end(system))
+                if run:  # the first one is warm-up
+                    found[title].append(rate)
+    added = statistics.median(found[UPSERTS[0][0]])
+    for title, rates in found.items():
+        median = statistics.median(rates)
+        yield f"| {title} | **{median / 1000:,.0f} k** ({min(rates) / 1000:,.0f}-{max(rates) / 1000:,.0f}) | {median / added:.2f} |"
+
+
+def _check_rows(path: str, wanted: int) -> None:
+    from deltalake import DeltaTable
+
+    count = DeltaTable(path).to_pyarrow_dataset().count_rows()
+    if count != wanted:
+        raise BenchFailed(f"{path} has {count} rows, {wanted} keys were written")
+
+
 DAYS, COLUMNS, DAY_ROWS = 20, 20, 200_000
 MOST = ", ".join(["max(id)", *(f"max(c{at})" for at in range(COLUMNS - 2))])
 QUESTIONS = {
@@ -225,7 +266,7 @@ def rows(runs: int, kafka: bool) -> Iterator[str]:
         yield from reads(spark, runs, not missing, kafka)
         if missing:
             yield f'format("kafka") was left out: {missing}'
-        for figures in (flows.rows(spark, runs), sinks(spark, runs), lakes(spark, runs), selects(spark, runs), audits(spark)):
+        for figures in (flows.rows(spark, runs), sinks(spark, runs), lakes(spark, runs), upserts(spark, runs), selects(spark, runs), audits(spark)):
             yield ""
             yield from figures
     finally:
@@ -239,6 +280,6 @@ def some(name: str, runs: int, kafka: bool) -> Iterator[str]:
         if name == "reads":
             yield from reads(spark, runs, not missing, kafka)
         else:
-            yield from {"flows": flows.rows, "sinks": sinks, "lakes": lakes, "selects": selects}[name](spark, runs)
+            yield from {"flows": flows.rows, "sinks": sinks, "lakes": lakes, "upserts": upserts, "selects": selects}[name](spark, runs)
     finally:
         spark.stop()

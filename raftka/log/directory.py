@@ -1,6 +1,6 @@
 """One of a node's log directories: whose it is (meta.properties, .lock), the checkpoint files in it, the partitions that lie there. Opens no log."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from random import Random
 
@@ -182,3 +182,11 @@ def failing(home: LogDirectory) -> Iterator[None]:
         raise
     except OSError as error:
         raise DirectoryFailure(home, error) from error
+
+
+def all_failed(offline: Mapping[str, OSError]) -> OSError:
+    """Name the directories, where the errors do not say where they come from, and what failed in each."""
+    (first, error), *others = offline.items()
+    told = [each.strerror or str(each) for each in offline.values()]
+    text = "; ".join([told[0], *(f"{path}: {what}" for (path, _), what in zip(others, told[1:], strict=True))])
+    return OSError(error.errno, text, error.filename or first)

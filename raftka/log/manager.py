@@ -28,7 +28,7 @@ from raftka.log.checkpoints import (
     encode_partition_metadata,
 )
 from raftka.log.config import LogConfig
-from raftka.log.directory import DirectoryFailure, Key, LogDirectory, failing
+from raftka.log.directory import DirectoryFailure, Key, LogDirectory, all_failed, failing
 from raftka.log.finding import MADE_WITHOUT, find, topic_id_of
 from raftka.log.future import FUTURE, change_names, finish_moves, future_path, leftovers, note_offsets, open_future
 from raftka.log.log import Log
@@ -89,9 +89,10 @@ class LogManager:
                     taken.append(LogDirectory(files, path, node_id, random))
                 except OSError as error:
                     offline[path] = error
-            if not taken:
-                raise next(iter(offline.values()))
-            return cls(files, taken, now_ms, offline)
+            logs = cls(files, taken, now_ms, offline)
+            if not logs.usable:
+                raise all_failed(logs.offline)
+            return logs
         except BaseException:
             for home in taken:
                 home.unlock()

@@ -5,6 +5,7 @@ import json
 import re
 import socket
 from collections.abc import Callable
+from errno import EIO
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from raftka.cli.broker import _trace, start
 from raftka.cluster.plan import NodePlan, plan_cluster, ports_from
 from raftka.log.checkpoints import META_PROPERTIES
+from raftka.log.directory import LogDirectory
 from raftka.metadata.configs.settings import METADATA_DIRECTORY
 from raftka.metadata.quorum.journal import Journal
 from raftka.runtime.real.files import RealFiles
@@ -90,6 +92,25 @@ def test_a_directory_that_will_not_do(
     assert start(str(plan.properties_file)) == 1
 
     assert re.fullmatch(rf"raftka: node 1: .*{wrong}.*; {remedy}.*", said(capsys))
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_directories_that_fail_while_they_are_searched(
+    plan: NodePlan, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, others: int
+) -> None:
+    def fail(home: LogDirectory) -> None:
+        raise OSError(EIO, "Input/output error")
+
+    data = plan.properties_file.parent / DATA
+    text = plan.properties_file.read_text()
+    directories = ",".join([str(data), *(f"{data}-{each}" for each in range(others))])
+    plan.properties_file.write_text(re.sub(r"log\.dirs=.*", f"log.dirs={directories}", text))
+    monkeypatch.setattr(LogDirectory, "partitions", fail)
+
+    assert start(str(plan.properties_file)) == 1
+
+    told = "; ".join([f"{data}: Input/output error", *(f"{data}-{each}: Input/output error" for each in range(others))])
+    assert said(capsys) == f"raftka: node 1: {told}"
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -293,6 +294,47 @@ def test_an_older_change_does_not_bring_back_a_row_that_was_removed(base: Base, 
     assert base.rows("SELECT * FROM orders") == [(2, "newer", 4)]
     removing.write(4, [(1, "back", 5, False)])
     assert base.rows("SELECT * FROM orders ORDER BY id") == [(1, "back", 5), (2, "newer", 4)]
+
+
+def test_a_tombstone_has_no_order_and_is_newer_than_all_before_it(base: Base, removing: Job) -> None:
+    removing.write(0, [(1, "one", 100, False), (2, "two", 100, False), (3, "three", 100, False), (4, "unknown", None, False)])
+    late = [(1, "before", 200, False), (1, "", None, True), (1, "behind", 5, False), (2, "", None, True), (4, "", None, True)]
+    removing.write(1, late, [(5, "", None, True), (5, "unknown", None, False)])
+    assert base.rows("SELECT * FROM orders ORDER BY id") == [(1, "behind", 5), (3, "three", 100), (5, "unknown", None)]
+    removing.write(2, [(2, "back", 1, False)])
+    assert base.rows("SELECT name FROM orders WHERE id = 2") == [("back",)]
+
+
+def test_a_tombstone_behind_a_removal_with_an_order_repeats_it(base: Base, removing: Job) -> None:
+    removing.write(0, [(1, "one", 1, False), (1, "", 7, True), (1, "", None, True)])
+    removing.write(1, [(1, "one", 1, False)])
+    assert base.rows("SELECT * FROM orders") == []
+    removing.write(2, [(1, "", 7, True), (1, "", None, True), (1, "one", 6, False)])
+    assert base.rows("SELECT * FROM orders") == []
+    removing.write(3, [(1, "new", 8, False)])
+    assert base.rows("SELECT * FROM orders") == [(1, "new", 8)]
+    removing.write(4, [(1, "", None, True), (1, "older than the removal", 6, False)])
+    assert base.rows("SELECT * FROM orders") == []
+
+
+@pytest.mark.parametrize("keep_removed", ["7 days", "0"])
+def test_however_a_topic_is_cut_into_batches_tombstones_remove_what_stands_before_them(base: Base, removing: Job, keep_removed: str) -> None:
+    chance, batch, rows = Random(25), 0, dict[int, tuple[int, str, int]]()
+    job = Job(base, columns=FLAGGED, order="at", delete="gone", keep_removed=keep_removed)
+    for _ in range(20):
+        changes: list[tuple[Any, ...]] = []
+        for at in range(chance.randint(1, 12)):
+            key, order = chance.randrange(4), chance.randrange(5)
+            if chance.random() < 0.3:
+                changes.append((key, None, None, True))
+                rows.pop(key, None)
+                continue
+            changes.append((key, f"{batch} {at}", order, False))
+            if key not in rows or order >= rows[key][2]:
+                rows[key] = (key, f"{batch} {at}", order)
+        job.write(batch, changes)
+        batch += 1
+        assert base.rows("SELECT * FROM orders ORDER BY id") == [rows[key] for key in sorted(rows)]
 
 
 def test_removed_rows_are_forgotten_after_a_time(base: Base, removing: Job, monkeypatch: pytest.MonkeyPatch) -> None:

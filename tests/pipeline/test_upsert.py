@@ -1,8 +1,7 @@
 """Delta tables whose rows are changed by key, without Spark: the last change of a key counts, each batch once, whoever died in between."""
 
-import pickle
 from collections.abc import Mapping
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import permutations
 from pathlib import Path
@@ -18,50 +17,9 @@ from deltalake import DeltaTable
 
 from raftka.pipeline.connect.options import Keyed
 from raftka.pipeline.errors import OptionRefused, PipelineError
-from raftka.pipeline.lake import removed, upsert
-from raftka.pipeline.lake.options import WRITTEN, Lake, lake_options
-from raftka.pipeline.lake.read import plan, read
-from raftka.pipeline.lake.table import Attempt, Done
-
-SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("_partition", pa.int32()), ("_offset", pa.int64()), ("gone", pa.bool_())])
-KEYED = Keyed(("id",), None, "gone")
-
-
-class Query:
-    """A query on a lake as Spark runs it: what commit is told was pickled in a task."""
-
-    def __init__(self, folder: Path, keyed: Keyed = KEYED, schema: Any = SCHEMA, name: str | None = "query", **options: Any) -> None:
-        self.folder, self.schema, self.name = folder, schema, name
-        self.lake = Lake(str(folder), keyed=keyed, **options)
-
-    def write(self, batch: int, *tasks: list[dict[str, Any]]) -> list[Done]:
-        upsert.prepare(self.lake, self.schema)
-        batches = [pa.RecordBatch.from_pylist(rows, schema=self.schema) for rows in tasks]
-        done = [upsert.stage(self.lake, self.schema, [each], Attempt(self.name, batch, "run")) for each in batches]
-        return pickle.loads(pickle.dumps(done))  # type: ignore[no-any-return]
-
-    def commit(self, done: list[Done]) -> None:
-        upsert.commit(self.lake, self.schema, done)
-
-    def both(self, batch: int, *tasks: list[dict[str, Any]]) -> None:
-        self.commit(self.write(batch, *tasks))
-
-    def rows(self) -> list[dict[str, Any]]:
-        wanted = plan(Lake(str(self.folder)))
-        found = [row for task in wanted.tasks for each in read(self.lake, wanted, task) for row in each.to_pylist()]
-        return sorted(found, key=lambda row: row["id"])
-
-    def names(self) -> dict[int, str]:
-        rows = self.rows()
-        assert len({row["id"] for row in rows}) == len(rows), rows
-        return {row["id"]: row["name"] for row in rows}
-
-    def staged(self) -> list[Path]:
-        return list((self.folder / upsert.STAGE).rglob("*.parquet*"))
-
-
-def change(key: int | None, name: str, offset: int, partition: int = 0, **more: Any) -> dict[str, Any]:
-    return {"id": key, "name": name, "_partition": partition, "_offset": offset, "gone": None, **more}
+from raftka.pipeline.lake import upsert
+from raftka.pipeline.lake.options import WRITTEN, lake_options
+from tests.pipeline.upserting import SCHEMA, Query, change
 
 
 @pytest.fixture
@@ -127,144 +85,6 @@ def test_an_order_column_decides_and_nulls_are_before_all(tmp_path: Path) -> Non
     assert query.names() == {1: "noon", 2: "noon"}
     query.both(2, [row(1, "equal", noon), row(2, "unknown", None)])
     assert query.names() == {1: "equal", 2: "noon"}
-
-
-# rows that were removed
-
-
-@pytest.fixture
-def gone(query: Query) -> Query:
-    """1 was removed at offset 10; 2 is there."""
-    query.both(0, [change(1, "one", 8), change(2, "two", 9)])
-    query.both(1, [change(1, "", 10, gone=True)])
-    return query
-
-
-def test_an_older_change_does_not_bring_back_a_row_that_was_removed(gone: Query) -> None:
-    gone.both(2, [change(1, "old", 9), change(2, "newer", 11)])
-    assert gone.names() == {2: "newer"}
-
-    gone.both(3, [change(1, "back", 12)])
-    assert gone.names() == {1: "back", 2: "newer"}
-    gone.both(4, [change(1, "old", 9)])
-    assert gone.names() == {1: "back", 2: "newer"}
-
-
-def test_a_topic_that_is_read_once_more_leaves_removed_rows_away(gone: Query) -> None:
-    again = Query(gone.folder, name="another checkpoint")
-    again.both(0, [change(1, "one", 8), change(2, "two", 9)])
-    assert again.names() == {2: "two"}
-    again.both(1, [change(1, "", 10, gone=True), change(2, "newer", 11)])
-    assert again.names() == {2: "newer"}
-
-
-def test_what_was_removed_is_compared_within_its_partition(gone: Query) -> None:
-    gone.both(2, [change(1, "elsewhere", 0, partition=1)])
-    assert gone.names() == {1: "elsewhere", 2: "two"}
-
-
-@pytest.mark.parametrize("key", [b"k", "k", date(2026, 1, 1), datetime(2026, 1, 1, tzinfo=UTC), Decimal("1.25"), True, 7])
-def test_rows_of_any_key_stay_removed_by_an_order_of_ones_own(tmp_path: Path, key: object) -> None:
-    kind = pa.decimal128(9, 2) if isinstance(key, Decimal) else pa.timestamp("us", "UTC") if isinstance(key, datetime) else pa.scalar(key).type
-    schema = pa.schema([("id", kind), ("shop", pa.string()), ("at", pa.int64()), ("gone", pa.bool_())])
-    query = Query(tmp_path / "lake", Keyed(("id", "shop"), "at", "gone"), schema)
-
-    def row(at: int | None, *, gone: bool = False, shop: str = "a") -> dict[str, Any]:
-        return {"id": key, "shop": shop, "at": at, "gone": gone}
-
-    query.both(0, [row(1), row(1, shop="b")])
-    query.both(1, [row(5, gone=True)])
-    query.both(2, [row(4), row(2, shop="b")])
-    query.both(3, [row(None)])
-    assert [(each["shop"], each["at"]) for each in query.rows()] == [("b", 2)]
-    query.both(4, [row(5)])
-    assert sorted((each["shop"], each["at"]) for each in query.rows()) == [("a", 5), ("b", 2)]
-
-
-def test_a_driver_that_dies_behind_the_note_does_the_batch_again(gone: Query, monkeypatch: pytest.MonkeyPatch) -> None:
-    done = gone.write(2, [change(2, "", 20, gone=True)])
-    with monkeypatch.context() as dying:
-        dying.setattr(upsert, "_merge", lambda *_: (_ for _ in ()).throw(PipelineError("killed")))
-        with pytest.raises(PipelineError, match="killed"):
-            gone.commit(done)
-    assert gone.names() == {2: "two"}
-
-    gone.commit(done)
-
-    assert gone.names() == {}
-    gone.both(3, [change(2, "old", 19)])
-    assert gone.names() == {}
-
-
-def test_removed_rows_are_forgotten_after_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [datetime(2026, 1, 1, tzinfo=UTC)]
-    monkeypatch.setattr(removed, "_now", lambda: now[0])
-    query = Query(tmp_path / "lake", keep_removed_s=3600)
-    query.both(0, [change(1, "", 10, gone=True)])
-    now[0] += timedelta(seconds=3600)
-    query.both(1, [change(1, "old", 9)])
-    assert query.names() == {}
-
-    now[0] += timedelta(seconds=1)
-    query.both(2, [change(1, "old", 9)])
-    assert query.names() == {1: "old"}
-
-
-def test_a_lake_that_keeps_no_removed_rows_has_no_notes(tmp_path: Path) -> None:
-    query = Query(tmp_path / "lake", keep_removed_s=0)
-    query.both(0, [change(1, "", 10, gone=True)])
-    query.both(1, [change(1, "old", 9)])
-
-    assert query.names() == {1: "old"}
-    assert not (query.folder / removed.FOLDER).exists()
-
-
-def test_notes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(removed, "FILES", 3)
-    monkeypatch.setattr(removed, "ROWS", 2)
-    now = [datetime(2026, 1, 1, tzinfo=UTC)]
-    monkeypatch.setattr(removed, "_now", lambda: now[0])
-    query = Query(tmp_path / "lake")
-    for batch in range(4):
-        now[0] += timedelta(seconds=1)
-        query.both(batch, [change(batch, "", 10, gone=True)])
-
-    notes = DeltaTable(str(query.folder / removed.FOLDER))
-    assert len(notes.file_uris()) == 1
-    assert "the first ones are forgotten" in caplog.text
-    query.both(4, [change(batch, "old", 9) for batch in range(4)])
-    assert sorted(query.names()) == [0, 1]
-
-
-def test_readers_and_vacuum_pass_the_notes_by(gone: Query) -> None:
-    DeltaTable(str(gone.folder)).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True)
-
-    gone.both(2, [change(1, "old", 9)])
-    assert gone.names() == {2: "two"}
-
-
-def test_notes_of_another_key_say_nothing(gone: Query) -> None:
-    schema = SCHEMA.append(pa.field("at", pa.int64()))
-    other = Query(gone.folder, Keyed(("id",), "at", "gone"), schema, name="other")
-    other.both(0, [{**change(1, "old", 9), "at": 1}])
-    assert other.names() == {1: "old", 2: "two"}
-    other.both(1, [{**change(1, "", 9, gone=True), "at": 3}])
-    other.both(2, [{**change(1, "old", 9), "at": 2}])
-    assert other.names() == {2: "two"}
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("7 days", 604_800), ("1 hour", 3600), ("90 minutes", 5400), ("5seconds", 5), ("0", 0), ("1 week", None), ("-1 day", None)]
-)
-def test_how_long_is_an_option(text: str, seconds: int | None) -> None:
-    options = {"path": "/x", "key": "id", "delete": "gone", "keepRemoved": text}
-    if seconds is None:
-        with pytest.raises(OptionRefused, match="keepRemoved is"):
-            lake_options(options, known=WRITTEN)
-        return
-    assert lake_options(options, known=WRITTEN).keep_removed_s == seconds
-    with pytest.raises(OptionRefused, match="needs a delete"):
-        lake_options({"path": "/x", "key": "id", "keepRemoved": text}, known=WRITTEN)
 
 
 def test_without_an_order_the_row_that_was_written_last_counts(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ transaction, which also notes the batch's number under the query's name: a batch
 drivers left there when they died are removed with the query's next batch.
 
 Rows whose flag says so are removed from the target in the same transaction. Where an order says which of two changes is the older one, their keys are
-noted in a table of ours for a time, so that an older change that comes later does not bring them back.
+noted in a table of ours for a time, so that an older change that comes later does not bring them back. A removal without a value in the order, as
+that of a tombstone, is newer than all that was written before it.
 """
 
 import json
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 BATCHES = "raftka_batches"
 QUERY, TRY, TASK, ROW = (column(f"raftka_{name}") for name in ("query", "try", "task", "row"))
-REMOVED_AT, PLACE = column("raftka_removed_at"), column("raftka_place")
+REMOVED_AT, PLACE, LATER, BEHIND = (column(f"raftka_{name}") for name in ("removed_at", "place", "later", "behind"))
 INSERTED = 1000  # rows at once
 
 
@@ -183,7 +184,7 @@ def _move(connection: Connection, sink: TableSink, columns: Sequence[str], stage
     newest = _newest(sink, columns, stage, tries)
     removed = removed_of(sink)
     if removed is not None:
-        newest = f"(SELECT * FROM {newest} AS each WHERE NOT EXISTS (SELECT 1 FROM {removed} AS removed WHERE {_is_older(sink)}))"
+        newest = _without_older(sink, columns, newest, removed)
     if sink.delete is not None:
         _remove(connection, sink, newest, names, removed)
     listed, key = ", ".join(map(column, _kept(sink, columns))), ", ".join(map(column, sink.key))
@@ -197,30 +198,53 @@ def _move(connection: Connection, sink: TableSink, columns: Sequence[str], stage
 
 def _newest(sink: TableSink, columns: Sequence[str], stage: str, tries: str) -> str:
     """A query in brackets: of the staged rows the last one of each key. A flag that is null says nothing of a removal."""
-    key, listed = ", ".join(map(column, sink.key)), ", ".join(map(column, _kept(sink, columns)))
+    key, kept = ", ".join(map(column, sink.key)), _kept(sink, columns)
+    listed = ", ".join(map(column, kept))
     first = "" if sink.order is None else f"{column(sink.order)} IS NULL, {column(sink.order)} DESC, "
     numbered = f"row_number() OVER (PARTITION BY {key} ORDER BY {first}{TASK} DESC, {ROW} DESC) AS {PLACE}"
     flag = "" if sink.delete is None else f", CASE WHEN {column(sink.delete)} THEN true ELSE false END AS {column(sink.delete)}"
-    return f"(SELECT * FROM (SELECT {listed}{flag}, {numbered} FROM {stage} WHERE {tries}) AS numbered WHERE {PLACE} = 1)"
+    rows, behind = f"{stage} WHERE {tries}", ""
+    if sink.delete is not None and sink.order is not None:
+        rows, behind = f"{_behind_bare(sink, kept, key, rows)} AS found WHERE {LATER} = 0", f", {BEHIND}"
+    return f"(SELECT * FROM (SELECT {listed}{flag}{behind}, {numbered} FROM {rows}) AS numbered WHERE {PLACE} = 1)"
+
+
+def _behind_bare(sink: TableSink, kept: Sequence[str], key: str, rows: str) -> str:
+    """A query in brackets. A *bare* removal has no value in `order`, as a tombstone: it is newer than all rows of its key before it, and older than
+    those behind it. It takes the order of the newest removal that has one, which it repeats. LATER: bare ones behind a row; BEHIND: it is one, or
+    stands behind one, if no other one is behind it."""
+    order, flag = column(str(sink.order)), column(str(sink.delete))
+    bare = f"CASE WHEN {flag} AND {order} IS NULL THEN 1 ELSE 0 END"
+    later = f"SUM({bare}) OVER (PARTITION BY {key} ORDER BY {TASK} DESC, {ROW} DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+    newest = f"CASE WHEN {flag} AND {order} IS NOT NULL THEN 0 ELSE 1 END, {order} DESC"
+    repeated = f"FIRST_VALUE(CASE WHEN {flag} THEN {order} END) OVER (PARTITION BY {key} ORDER BY {newest})"
+    named = [f"CASE WHEN {bare} = 1 THEN {repeated} ELSE {order} END AS {order}" if each == sink.order else column(each) for each in kept]
+    behind = f"CASE WHEN SUM({bare}) OVER (PARTITION BY {key}) > 0 THEN true ELSE false END AS {BEHIND}"
+    return f"(SELECT {', '.join(named)}, {flag}, {TASK}, {ROW}, COALESCE({later}, 0) AS {LATER}, {behind} FROM {rows})"
 
 
 def _same_key(sink: TableSink, left: str, right: str) -> str:
     return " AND ".join(f"{left}.{column(each)} = {right}.{column(each)}" for each in sink.key)
 
 
-def _is_older(sink: TableSink) -> str:
-    """Whether `each` is older than the removal of its row."""
-    order = column(str(sink.order))
-    return f"{_same_key(sink, 'removed', 'each')} AND removed.{order} IS NOT NULL AND (each.{order} IS NULL OR each.{order} < removed.{order})"
+def _without_older(sink: TableSink, columns: Sequence[str], newest: str, removed: str) -> str:
+    """A query in brackets: the rows but those that are older than the removal of their row. A bare removal before such a one counts."""
+    order, flag, listed = column(str(sink.order)), column(str(sink.delete)), ", ".join(map(column, _kept(sink, columns)))
+    older = f"removed.{order} IS NOT NULL AND (each.{order} IS NULL OR each.{order} < removed.{order})"
+    is_older = f"EXISTS (SELECT 1 FROM {removed} AS removed WHERE {_same_key(sink, 'removed', 'each')} AND {older})"
+    return f"(SELECT {listed}, {BEHIND}, ({flag} OR {is_older}) AS {flag} FROM {newest} AS each WHERE {BEHIND} OR NOT {is_older})"
 
 
 def _remove(connection: Connection, sink: TableSink, newest: str, names: Sequence[str], removed: str | None) -> None:
     """Remove rows from the target, and note their keys."""
     flag = column(str(sink.delete))
-    newer = "true" if sink.order is None else f"(target.{column(sink.order)} IS NULL OR newest.{column(sink.order)} >= target.{column(sink.order)})"
+    goes = f"newest.{flag}"
+    if sink.order is not None:
+        order = column(sink.order)
+        goes = f"(newest.{BEHIND} OR (newest.{flag} AND (target.{order} IS NULL OR newest.{order} >= target.{order})))"
     connection.execute(
         f"DELETE FROM {quoted(sink.name)} AS target WHERE EXISTS "
-        f"(SELECT 1 FROM {newest} AS newest WHERE newest.{flag} AND {_same_key(sink, 'newest', 'target')} AND {newer})",
+        f"(SELECT 1 FROM {newest} AS newest WHERE {goes} AND {_same_key(sink, 'newest', 'target')})",
         names,
     )
     if removed is None:

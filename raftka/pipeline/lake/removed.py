@@ -1,14 +1,17 @@
 """Which rows of a lake were removed, and by which change, so that an older change that comes later does not bring them back.
 
-It is a Delta table in a folder of the lake that no reader looks at. The driver notes what a batch removes before it merges the batch: noted twice
+It is a Delta table in a folder of the lake that no reader looks at; where the user names an `order`, there is a second one for removals without
+one, by their offsets. The driver notes what a batch removes before it merges the batch: noted twice
 counts once, and a batch that dies behind the note is done again, with the same rows. A row is forgotten after the lake's `keepRemoved`; where more
 than ROWS are noted, those that were removed first are.
 """
 
 import logging
 import time
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 from raftka.pipeline.connect.options import Keyed
@@ -21,8 +24,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from deltalake import DeltaTable
 
-FOLDER = "_raftka_removed"
-FLAG = "raftka delete"  # the column of what is merged that says which rows go
+FOLDER, FOLDER_BARE = "_raftka_removed", "_raftka_removed_by_offset"
+FLAG, BEHIND = "raftka delete", "raftka behind"  # columns of what is merged: which rows go, which are or follow a bare removal (`order.py`)
+NUMBER = "raftka number"
 AT = "_raftka_removed_at"
 ROWS = 1_000_000
 FILES = 20  # small ones; then they become one
@@ -35,51 +39,78 @@ class Compared(NamedTuple):
 
     same: tuple[str, ...]
     order: str
+    folder: str = FOLDER
+    bare: bool = False  # removals without an `order` of the user's, by their offsets
 
 
-def compared(keyed: Keyed, columns: list[str]) -> Compared | None:
-    """None: nothing says which of two changes is the older one. Offsets are compared within a partition of one topic."""
+def compared(keyed: Keyed, columns: Collection[str]) -> tuple[Compared, ...]:
+    """Empty: nothing says which of two changes is the older one. Offsets are compared within a partition of one topic."""
     if keyed.delete is None:
-        return None
-    if keyed.order is not None:
-        return Compared(keyed.key, keyed.order)
+        return ()
+    by_order = () if keyed.order is None else (Compared(keyed.key, keyed.order),)
     for topic, partition, offset in POSITIONS:
         if partition in columns and offset in columns:
             elsewhere = [each for each in (topic, partition) if each in columns]
-            return Compared((*keyed.key, *(each for each in elsewhere if each not in keyed.key)), offset)
-    return None
+            same = (*keyed.key, *(each for each in elsewhere if each not in keyed.key))
+            return (*by_order, Compared(same, offset, FOLDER_BARE, bare=True) if by_order else Compared(same, offset))
+    return by_order
 
 
 def without_older(lake: Lake, changes: "pa.Table") -> "pa.Table":
     """The changes but those that are older than the removal of their row. Raises PipelineError."""
+    for by in _compared(lake, changes):
+        noted = _noted(lake, changes, by)
+        if noted is not None:
+            changes = _without_older(lake, changes, by, noted)
+    return changes
+
+
+def _without_older(lake: Lake, changes: "pa.Table", by: Compared, noted: "pa.Table") -> "pa.Table":
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    by = _compared(lake, changes)
-    noted = None if by is None else _noted(lake, changes, by)
-    if by is None or noted is None:
-        return changes
     for name in by.same:
         noted = noted.filter(pc.is_in(noted.column(name), changes.column(name).combine_chunks()))
     if not noted.num_rows:
         return changes
+    numbered = changes.append_column(NUMBER, pa.array(range(changes.num_rows), pa.int64()))
+    asked = numbered.filter(_has(changes, by.same))
     wanted = [*by.same, by.order]
-    places = last_of_keys(pa.concat_tables([noted.select(wanted), changes.select(wanted)]), by.same, (by.order,))
-    newest = changes.take(pc.subtract(places.filter(pc.greater_equal(places, noted.num_rows)), noted.num_rows))
-    if left := changes.num_rows - newest.num_rows:
+    places = last_of_keys(pa.concat_tables([noted.select(wanted), asked.select(wanted)]), by.same, (by.order,))
+    newest = pc.subtract(places.filter(pc.greater_equal(places, noted.num_rows)), noted.num_rows)
+    older = pc.and_(
+        pc.is_in(numbered.column(NUMBER), asked.column(NUMBER).combine_chunks()),
+        pc.invert(pc.is_in(numbered.column(NUMBER), asked.column(NUMBER).take(newest).combine_chunks())),
+    )
+    if not by.bare:  # a bare removal, or one that such a change is behind, counts in any case
+        goes = changes.schema.get_field_index(FLAG)
+        changes = changes.set_column(goes, FLAG, pc.or_(changes.column(FLAG), older))
+        older = pc.and_(older, pc.invert(changes.column(BEHIND)))
+    if left := pc.sum(older).as_py():
         log.info("the lake %s: %d changes are older than the removal of their rows, and are left out", lake.url, left)
-    return newest
+    return changes.filter(pc.invert(older))
+
+
+def _has(changes: "pa.Table", columns: Sequence[str]) -> "pa.ChunkedArray":
+    """Whether rows have values in all of the columns."""
+    import pyarrow.compute as pc
+
+    return reduce(pc.and_, [pc.is_valid(changes.column(each)) for each in columns])
 
 
 def note_removed(lake: Lake, changes: "pa.Table") -> None:
     """Raises PipelineError."""
+    for by in _compared(lake, changes):
+        gone = changes.filter(changes.column(BEHIND if by.bare else FLAG))  # what stands before a row behind a bare removal was removed as well
+        gone = gone.filter(_has(gone, [*by.same, by.order]))
+        if gone.num_rows:
+            _note(lake, changes, by, _stamped(gone.select([*by.same, by.order])))
+
+
+def _note(lake: Lake, changes: "pa.Table", by: Compared, rows: "pa.Table") -> None:
     from deltalake import write_deltalake
 
-    by = _compared(lake, changes)
-    gone = changes.filter(changes.column(FLAG))
-    if by is None or not gone.num_rows:
-        return
-    rows, place = _stamped(gone.select([*by.same, by.order])), _place(lake)
+    place = _place(lake, by)
     with explained(lake):
         table = opened(place)
         if table is None or not _fits(table, changes, by):  # another key or order: what was noted says nothing of it
@@ -90,12 +121,12 @@ def note_removed(lake: Lake, changes: "pa.Table") -> None:
                 _rewrite(lake, table, by)
 
 
-def _compared(lake: Lake, changes: "pa.Table") -> Compared | None:
-    return None if lake.keyed is None or not lake.keep_removed_s else compared(lake.keyed, changes.column_names)
+def _compared(lake: Lake, changes: "pa.Table") -> tuple[Compared, ...]:
+    return () if lake.keyed is None or not lake.keep_removed_s else compared(lake.keyed, changes.column_names)
 
 
-def _place(lake: Lake) -> Lake:
-    return replace(lake, url=f"{lake.url.rstrip('/')}/{FOLDER}", keyed=None, partition_by=(), z_order_by=())
+def _place(lake: Lake, by: Compared) -> Lake:
+    return replace(lake, url=f"{lake.url.rstrip('/')}/{by.folder}", keyed=None, partition_by=(), z_order_by=())
 
 
 def _now() -> datetime:
@@ -113,7 +144,7 @@ def _noted(lake: Lake, changes: "pa.Table", by: Compared) -> "pa.Table | None":
     import pyarrow as pa
 
     with explained(lake):
-        table = opened(_place(lake))
+        table = opened(_place(lake, by))
         if table is None or not _fits(table, changes, by):
             return None
         found = _unforgotten(lake, table, by)

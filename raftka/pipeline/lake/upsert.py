@@ -6,12 +6,14 @@ it removes the folder's files, those of killed tasks and drivers among them. Wha
 change of such a row does not bring it back.
 
 Which row is the last one: that with the highest `order`; without `order` the one with the highest offset where rows have `_partition` and `_offset`
-(or `partition` and `offset`); else the one that was written last. The same decides between a row and the one that the table has.
+(or `partition` and `offset`); else the one that was written last. The same decides between a row and the one that the table has. A removal without
+a value in `order`, as a tombstone is, has its place by the offsets (`order.py`).
 """
 
 import logging
 import secrets
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -20,8 +22,8 @@ from raftka.pipeline.errors import OptionRefused, PipelineError
 from raftka.pipeline.lake import table as plain
 from raftka.pipeline.lake.files import DataFile, explained, files_of, plain_files_of, remove, write_files
 from raftka.pipeline.lake.options import Lake
-from raftka.pipeline.lake.order import POSITIONS, last_of_keys, order_of
-from raftka.pipeline.lake.removed import FLAG, note_removed, without_older
+from raftka.pipeline.lake.order import POSITIONS, last_changes, order_of
+from raftka.pipeline.lake.removed import BEHIND, FLAG, note_removed, without_older
 from raftka.pipeline.lake.table import TRIES, Attempt, Done, compacted, demanded, is_there, new_columns
 from raftka.pipeline.lake.upkeep import check_there
 
@@ -109,16 +111,18 @@ def commit(lake: Lake, schema: "pa.Schema", done: Sequence[Done]) -> None:
 
 
 def newest(lake: Lake, schema: "pa.Schema", files: Sequence[DataFile]) -> "pa.Table":
-    """The last row of each key in the staged files, with FLAG in place of the column that says so. In memory are keys and places of all rows, and
-    the rows that are left. Raises PipelineError."""
+    """The last row of each key in the staged files, with FLAG in place of the column that says so, and BEHIND. In memory are keys, orders and places
+    of all rows, and the rows that are left. Raises PipelineError."""
     import pyarrow as pa
     import pyarrow.compute as pc
     from pyarrow.parquet import ParquetFile
 
     keyed, root = _keyed(lake), files_of(lake)
     order = order_of(keyed, schema.names)
-    wanted = list(dict.fromkeys([*keyed.key, *order]))
-    places = last_of_keys(pa.concat_tables([ParquetFile(root.open_input_file(each.path)).read(columns=wanted) for each in files]), keyed.key, order)
+    wanted = list(dict.fromkeys([*keyed.key, *order, *([] if keyed.delete is None else [keyed.delete])]))
+    compared = pa.concat_tables([ParquetFile(root.open_input_file(each.path)).read(columns=wanted) for each in files])
+    last = last_changes(compared, keyed)
+    places = last.places
     found, begin = [], 0
     for each in files:
         end = begin + each.records
@@ -127,7 +131,10 @@ def newest(lake: Lake, schema: "pa.Schema", files: Sequence[DataFile]) -> "pa.Ta
         begin = end
     rows = pa.concat_tables(found)
     flags = pa.array([False] * rows.num_rows) if keyed.delete is None else pc.fill_null(rows.column(keyed.delete), False)
-    return rows.select(kept(lake, schema).names).append_column(FLAG, flags)
+    if keyed.order is not None:
+        at = rows.schema.get_field_index(keyed.order)
+        rows = rows.set_column(at, rows.schema.field(at), compared.column(keyed.order).take(last.ordered).cast(rows.schema.field(at).type))
+    return rows.select(kept(lake, schema).names).append_column(FLAG, flags).append_column(BEHIND, last.behind)
 
 
 def _merge(lake: Lake, table: "DeltaTable", changes: "pa.Table", attempt: Attempt) -> None:
@@ -137,8 +144,12 @@ def _merge(lake: Lake, table: "DeltaTable", changes: "pa.Table", attempt: Attemp
     numbers = None if attempt.query is None else [Transaction(attempt.query, attempt.batch)]
     same = " AND ".join(f"{_of(TARGET, name)} = {_of(CHANGE, name)}" for name in keyed.key)
     goes = _of(CHANGE, FLAG)
-    newer = is_newer(keyed, [name for name in changes.schema.names if name != FLAG])
-    every = {_of(TARGET, name): _of(CHANGE, name) for name in changes.schema.names if name != FLAG}
+    columns = [name for name in changes.schema.names if name not in (FLAG, BEHIND)]
+    newer = is_newer(keyed, columns)
+    if keyed.order is not None and keyed.delete is not None:
+        bare, newer_by_place = f"({goes} AND {_of(CHANGE, keyed.order)} IS NULL)", is_newer(replace(keyed, order=None), columns)
+        newer = f"((NOT {bare} AND {newer}) OR ({_of(CHANGE, BEHIND)} AND {newer_by_place}))"
+    every = {_of(TARGET, name): _of(CHANGE, name) for name in columns}
     merger = table.merge(
         changes,
         same,
