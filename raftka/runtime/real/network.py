@@ -23,6 +23,7 @@ from raftka.runtime.real.turn import Turn
 
 ARENA_BYTES = 1024 * 1024
 READ_BYTES = 256 * 1024  # of one connection in one go, so that nobody waits long behind it
+LARGE_BYTES = 512 * 1024  # the same of large frames: what has gone from the processor's cache when it is written costs more than a turn
 FIRST_READ_BYTES = 64 * 1024  # of a connection whose frames are large: the rest goes straight to its own buffer
 VECTORED_BYTES = 16 * 1024  # a last buffer of this size: all are sent as they are, not copied into one
 BACKLOG = 512
@@ -119,7 +120,10 @@ class RealTransport:
         if events & EPOLLOUT:
             self._send()
         if events & (EPOLLIN | EPOLLHUP | EPOLLERR) and self.fd >= 0 and not (self._held and not events & (EPOLLHUP | EPOLLERR)):
-            self._receive()
+            taken = filled = self._receive()
+            while filled >= FIRST_READ_BYTES and taken < LARGE_BYTES and not self._held and self._closing is None:
+                filled = self._receive()  # large frames come one by one, and may wait behind each other
+                taken += filled
 
     def _connected(self) -> None:
         failure = self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
@@ -131,7 +135,8 @@ class RealTransport:
         self.connection.opened(self)
         self.wake()
 
-    def _receive(self) -> None:
+    def _receive(self) -> int:
+        """Return how many bytes have filled the room that the connection had for them; else 0."""
         network = self._network
         room = self.connection.room()
         if room is None:
@@ -139,26 +144,27 @@ class RealTransport:
             end = start + (FIRST_READ_BYTES if self._large else READ_BYTES)
             view = network.arena[start:end]
         else:
-            self._large = True
+            self._large = self._large or len(room) >= FIRST_READ_BYTES
             view = room
         try:
             count = self._sock.recv_into(view)
         except BlockingIOError:
-            return
+            return 0
         except OSError as failure:
             self.finish(failure.strerror or str(failure))
-            return
+            return 0
         if count == 0:
             self._held = True
             self._watch()
             self.connection.receive(view[:0])
-            return
+            return 0
         if room is None:
             network.arena_used = start + count
             if count < FIRST_READ_BYTES:
                 self._large = False
         if self._closing is None:
             self.connection.receive(view[:count])
+        return count if room is not None and count == len(view) else 0
 
     def flush(self) -> None:
         """At the end of a turn: send what there is."""
