@@ -23,7 +23,7 @@ from raftka.runtime.real.turn import Turn
 
 ARENA_BYTES = 1024 * 1024
 READ_BYTES = 256 * 1024  # of one connection in one go, so that nobody waits long behind it
-LARGE_BYTES = 512 * 1024  # the same of large frames: what has gone from the processor's cache when it is written costs more than a turn
+LARGE_BYTES = 1536 * 1024  # the same of large frames: what has gone from the processor's cache when it is written costs as much as a turn
 FIRST_READ_BYTES = 64 * 1024  # of a connection whose frames are large: the rest goes straight to its own buffer
 VECTORED_BYTES = 16 * 1024  # a last buffer of this size: all are sent as they are, not copied into one
 BACKLOG = 512
