@@ -127,8 +127,7 @@ class Log(DurableLog):
             or base
             or not 0 < count < size >> 2
             or delta != count - 1
-            or attributes & ATTENTION
-            or attributes & 7 > 4
+            or (attributes and (attributes & ATTENTION or attributes & 7 > 4))
             or timestamp - now_ms > self._after_ms
             or now_ms - base_timestamp > self._before_ms
             or size > self._segment_bytes

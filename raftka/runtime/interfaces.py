@@ -130,7 +130,7 @@ class File(Protocol):
 
 @dataclass(slots=True)
 class FileSpan:
-    """A piece of a file as output: leaves by sendfile where the connection is plain."""
+    """A piece of a file as output: a large one leaves by sendfile where the connection is plain."""
 
     file: File
     position: int  # bytes

@@ -15,6 +15,7 @@ from raftka.wire.schema import AnyApi, Api, Req, Resp
 
 API_VERSIONS_KEY = 18
 ROOM_BYTES = 16 * 1024  # from this size on what is missing of a frame is better received where it belongs
+EXPECTED_FROM_BYTES = 64 * 1024  # smaller frames are received several at a time, if they come so
 EXPECTED_BYTES = 2 * 1024 * 1024  # a larger frame is not expected to come again
 
 _SIZE = Struct(">i")
@@ -220,7 +221,7 @@ class FrameBuffer:
         return position + len(taken)
 
     def _expect(self, size: int) -> None:
-        self._expected = size if ROOM_BYTES <= size <= EXPECTED_BYTES else 0
+        self._expected = size if EXPECTED_FROM_BYTES <= size <= EXPECTED_BYTES else 0
 
     def _give_back(self) -> None:
         """The frames in the buffer are read until the turn ends."""

@@ -12,6 +12,7 @@ from raftka.runtime.interfaces import FileSpan
 from raftka.wire.errors import ProtocolError
 from raftka.wire.frame import (
     EXPECTED_BYTES,
+    EXPECTED_FROM_BYTES,
     FrameBuffer,
     RequestHeader,
     decode_request_header,
@@ -165,9 +166,9 @@ def test_frames_of_all_sizes_in_the_room_that_the_last_one_had(seed: int) -> Non
     random = Random(seed)
     pool = Turns()
     buffer = FrameBuffer(pool=pool)
-    bodies = [random.randbytes(random.choice([0, 3, 20_000, 20_000, 20_000, 21_000, 90_000])) for _ in range(30)]
+    bodies = [random.randbytes(random.choice([0, 3, 20_000, 70_000, 70_000, 70_000, 71_000, 90_000])) for _ in range(30)]
 
-    found = list(received(buffer, b"".join(map(framed, bodies)), lambda: random.choice([1, 2, 5, 5_000, 20_004, 60_000, 200_000])))
+    found = list(received(buffer, b"".join(map(framed, bodies)), lambda: random.choice([1, 2, 5, 5_000, 20_004, 70_004, 200_000])))
 
     assert found == bodies
     buffer.drop()
@@ -197,9 +198,20 @@ def test_a_frame_that_is_larger_than_a_room_may_be_is_not_expected_again() -> No
     assert buffer.room() is None
 
 
+def test_small_frames_come_several_at_a_time_and_have_no_room_ahead() -> None:
+    buffer = FrameBuffer(pool=Turns())
+    body = bytes(EXPECTED_FROM_BYTES - 5)
+
+    assert list(received(buffer, framed(body), lambda: 1 << 20)) == [body]
+
+    assert buffer.room() is None
+
+
 def test_where_no_memory_is_left_the_next_frame_has_no_room_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     buffer = FrameBuffer(pool=Turns())
-    list(received(buffer, framed(bytes(50_000)), lambda: 1 << 20))
+    list(received(buffer, framed(bytes(100_000)), lambda: 1 << 20))
+    assert buffer.room() is not None
+    buffer.drop()
 
     def full(self: Turns, size: int, total: int) -> bytearray:
         raise LimitExceeded(PARTIAL_BYTES, size)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from raftka.broker.network.request import Request
 
 OFFSET, EPOCH = Struct(">q"), Struct(">i")
+SIZE, SIZE_AND_CORRELATION = Struct(">i"), Struct(">ii")
 OFFSETS = Struct(">qqq")  # high watermark, last stable offset, log start
 ABORTED = Struct(">qq")  # producer id, first offset; in flexible versions a byte of tags follows
 
@@ -124,7 +125,8 @@ class FetchPlan:
         partition, leader = self.partition, self.leader
         if leader is None or partition.leader is not leader:
             return False
-        log, watermark, stable = partition.log, leader.high_watermark, partition.last_stable_offset
+        log, watermark = partition.log, leader.high_watermark
+        stable = log.last_stable_offset(watermark)
         readable = stable if self.isolated else watermark
         if not log.start_offset <= offset < readable or (self.isolated and not log.knows_aborted(offset)):
             return False
@@ -145,8 +147,8 @@ class FetchPlan:
         return True
 
     def _head(self, correlation_id: int, offsets: bytes, size: int) -> bytes:
-        body = self.pre + offsets + self.before + (varint(size + 1) if self.flexible else size.to_bytes(4, "big"))
-        return (4 + len(body) + size + len(self.tail)).to_bytes(4, "big") + correlation_id.to_bytes(4, "big", signed=True) + body
+        body = self.pre + offsets + self.before + (varint(size + 1) if self.flexible else SIZE.pack(size))
+        return SIZE_AND_CORRELATION.pack(4 + len(body) + size + len(self.tail), correlation_id) + body
 
     def _aborted_in(self, log: Log, offset: int, spans: Sequence[FileSpan], stable: int) -> bytes:
         """The list for what was read, encoded. A reader that is far behind mostly meets what its last read has shown to be clear. Raises OSError."""

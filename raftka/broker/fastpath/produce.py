@@ -23,7 +23,8 @@ from raftka.wire.schema import AnyApi
 if TYPE_CHECKING:
     from raftka.broker.network.request import Request
 
-INT32 = CORRELATION = Struct(">i")
+CORRELATION = Struct(">i")
+INT64 = Struct(">q")
 KEY_AND_VERSION = Struct(">hh")
 NO_TAGS = b"\0\0\0"  # nothing behind the records in a flexible version: of the partition, the topic, the request
 ZSTD = 4
@@ -44,9 +45,10 @@ class ProducePlan:
     __slots__ = (
         "acks",
         "answer",
+        "answer_bytes",
         "clock",
-        "end",
         "flexible",
+        "front",
         "key_and_version",
         "kind",
         "leader",
@@ -56,6 +58,7 @@ class ProducePlan:
         "prefix",
         "request",
         "resource",
+        "shortest",
         "tail",
         "timeout_s",
         "transactional",
@@ -77,11 +80,13 @@ class ProducePlan:
         self.clock = context.runtime.clock
         self.kind = context.metrics.kind(PRODUCE.name)
         self.prefix = prefix
-        self.end = HEAD_END + len(prefix)
+        self.front = Struct(f">4si{len(prefix)}s{'' if flexible else 'i'}")  # key and version, correlation id, prefix, bytes of records
+        self.shortest = self.front.size + BATCH_HEADER_BYTES
         self.flexible = flexible
         self.tail = 3 if flexible else 0
-        self.pre, self.post, layout = self._layout(request, partition)
-        self.answer = Struct(layout).pack
+        self.pre, self.post = self._layout(request, partition)
+        layout = Struct(f">ii{len(self.pre)}sqq{len(self._ending())}s")
+        self.answer, self.answer_bytes = layout.pack, layout.size - 4
 
     @classmethod
     def of(cls, request: "Request[ProduceRequest]", partition: Partition, context: BrokerContext) -> "ProducePlan | None":
@@ -100,25 +105,22 @@ class ProducePlan:
         return cls(request, partition, context, prefix, flexible)
 
     @staticmethod
-    def _layout(request: "Request[ProduceRequest]", partition: Partition) -> tuple[bytes, bytes, str]:
-        """What stands before and behind the four numbers of an answer, and the whole as one Struct."""
+    def _layout(request: "Request[ProduceRequest]", partition: Partition) -> tuple[bytes, bytes]:
+        """What stands in an answer between its correlation id and its base offset, and behind the log's start offset."""
         topic = request.body.topic_data[0]
         rows = PRODUCE.response.responses
         row = rows.partition_responses(index=partition.index)
         (sample,) = request.encode(PRODUCE.response(responses=[rows(name=topic.name, topic_id=topic.topic_id, partition_responses=[row])]))
         assert isinstance(sample, bytes)
-        ((at,),) = positions_in_answer(PRODUCE, request.version, sample, "responses.partition_responses.error_code")
-        has_start = request.version >= 5
-        pre, post = sample[8:at], sample[at + (26 if has_start else 18) :]
-        layout = f">ii{len(pre)}shqq{'q' if has_start else ''}{len(post)}s"
-        return pre, post, layout
+        ((at,),) = positions_in_answer(PRODUCE, request.version, sample, "responses.partition_responses.base_offset")
+        return sample[8:at], sample[at + (24 if request.version >= 5 else 16) :]
+
+    def _ending(self) -> bytes:
+        """What stands in an answer of now behind its two numbers."""
+        return INT64.pack(self.partition.log.start_offset) + self.post if self.version >= 5 else self.post
 
     def pack(self, correlation_id: int, base: int, time_ms: int) -> bytes:
-        pre, post = self.pre, self.post
-        if self.version >= 5:
-            size = 30 + len(pre) + len(post)
-            return self.answer(size, correlation_id, pre, 0, base, time_ms, self.partition.log.start_offset, post)
-        return self.answer(22 + len(pre) + len(post), correlation_id, pre, 0, base, time_ms, post)
+        return self.answer(self.answer_bytes, correlation_id, self.pre, base, time_ms, self._ending())
 
     def refused(self, code: Code, correlation_id: int) -> list[Piece]:
         """The answer to a request that was appended and whose wait ended in an error."""
@@ -128,18 +130,18 @@ class ProducePlan:
         row = rows.partition_responses(index=self.partition.index, error_code=int(code), base_offset=-1)
         parts = request.encode(PRODUCE.response(responses=[rows(name=topic.name, topic_id=topic.topic_id, partition_responses=[row])]))
         head = bytearray(cast(bytes, parts[0]))
-        INT32.pack_into(head, 4, correlation_id)
+        CORRELATION.pack_into(head, 4, correlation_id)
         return [head, *parts[1:]]
 
     def run(self, connection: ServerConnection, frame: memoryview, correlation_id: int) -> bool:
         if self.acks == 1:
             return self.run_many(connection, (frame,)) == 1
         partition = self.partition
-        batch = self._batch(connection, frame)
-        if batch is None or partition.leader is not self.leader:
+        found = self._batch(connection, frame)
+        if found is None or partition.leader is not self.leader:
             return False
         try:
-            base, following, time_ms, _ = partition.append(batch, self.acks, self.clock.wall_ms(), connection, later=True)
+            base, following, time_ms, _ = partition.append(found[0], self.acks, self.clock.wall_ms(), connection, later=True)
         except KafkaError:
             return False  # nothing was done: the long way finds the same error, and words for it
         if self.acks == -1:
@@ -152,16 +154,18 @@ class ProducePlan:
         partition, log, now_ms = self.partition, self.partition.log, self.clock.wall_ms()
         if partition.leader is not self.leader or self.leader is None:
             return 0
-        epoch, pack, batch_of = self.leader.leader_epoch, self.pack, self._batch
+        epoch, append, batch_of = self.leader.leader_epoch, log.append_as_leader, self._batch
+        pack, size, pre, ending = self.answer, self.answer_bytes, self.pre, self._ending()
         answers: list[bytes] = []
         end = reached = -1
         waits = len(self.leader.isr) == 1 and log.syncs  # Partition.answers_after_flush, without its call
         for frame in frames[: REQUESTS_IN_HAND.value] if waits else frames:
-            batch = batch_of(connection, frame)
-            if batch is None:
+            found = batch_of(connection, frame)
+            if found is None:
                 break
+            batch, correlation_id = found
             try:
-                base, following, time_ms, duplicate = log.append_as_leader(batch, epoch, now_ms)
+                base, following, time_ms, duplicate = append(batch, epoch, now_ms)
             except KafkaError:
                 break  # as in `run`
             if not duplicate:
@@ -169,7 +173,7 @@ class ProducePlan:
             elif answers:
                 break  # nothing was done; it waits for its own batch alone
             reached = following
-            answers.append(pack(CORRELATION.unpack_from(frame, 4)[0], base, time_ms))
+            answers.append(pack(size, correlation_id, pre, base, time_ms, ending))
             if duplicate:
                 break
         partition.appended(len(answers), end, connection)
@@ -179,24 +183,27 @@ class ProducePlan:
             connection.answer(answers, len(answers) * len(answers[0]))
         return len(answers)
 
-    def _batch(self, connection: ServerConnection, frame: memoryview) -> memoryview | None:
-        """The records of a request that differs in nothing else."""
-        end = self.end
-        if frame[HEAD_END:end] != self.prefix or frame[:4] != self.key_and_version:
+    def _batch(self, connection: ServerConnection, frame: memoryview) -> tuple[memoryview, int] | None:
+        """The records of a request that differs in nothing else, and its correlation id."""
+        size_bytes = len(frame)
+        if size_bytes < self.shortest:
             return None
         if self.flexible:
-            begin, size = _varint(frame, end)
+            key_and_version, correlation_id, prefix = self.front.unpack_from(frame)
+            begin, size = _varint(frame, self.front.size)
             size -= 1
         else:
-            (size,) = INT32.unpack_from(frame, end)
-            begin = end + 4
+            key_and_version, correlation_id, prefix, size = self.front.unpack_from(frame)
+            begin = self.front.size
         stop = begin + size
-        if size < BATCH_HEADER_BYTES or stop + self.tail != len(frame):
+        if prefix != self.prefix or key_and_version != self.key_and_version or size < BATCH_HEADER_BYTES or stop + self.tail != size_bytes:
             return None
         attributes = frame[begin + ATTRIBUTES_POSITION + 1]
-        if (attributes & TRANSACTIONAL and not self._may_use_its_id(connection)) or (attributes & COMPRESSION_MASK == ZSTD and self.version < 7):
+        if attributes and (
+            (attributes & TRANSACTIONAL and not self._may_use_its_id(connection)) or (attributes & COMPRESSION_MASK == ZSTD and self.version < 7)
+        ):
             return None
-        return frame[begin:stop]
+        return frame[begin:stop], correlation_id
 
     def _may_use_its_id(self, connection: ServerConnection) -> bool:
         """Ask each time: the right may have been taken away, or nobody has asked, because no batch was transactional so far."""

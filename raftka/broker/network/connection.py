@@ -356,9 +356,9 @@ class ServerConnection:
             if len(frames) == 1 and not self._stopped and not self._over:  # most often
                 dispatch(self, frames[0])
                 return
-            until = dispatcher.cpu_s() + TURN_S if frames else inf
             if self.pipeline is not None and self.gate is None and len(frames) > 1 and not self._stopped and not self._over:
                 frames = frames[dispatcher.dispatch_many(self, frames) :]
+            until = dispatcher.cpu_s() + TURN_S if len(frames) > 1 else inf
             for at, frame in enumerate(frames):
                 if self._over:
                     return

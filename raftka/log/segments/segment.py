@@ -213,8 +213,11 @@ class Segment:
         self.size = position + size
 
     def index(self, position: int, last_offset: int) -> None:
-        self.offset_index.append(last_offset, position)
-        self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
+        offsets, times = self._offset_index, self._time_index
+        if offsets is None or times is None:
+            offsets, times = self.offset_index, self.time_index
+        offsets.append(last_offset, position)
+        times.append(self.max_timestamp, self.max_timestamp_offset)
         self.since_index = 0
 
     def resume(self, batches: Iterable[tuple[int, Header]]) -> int:

@@ -80,6 +80,15 @@ class RealFile:
             data += more
         return data
 
+    def read_into(self, view: memoryview, position: int) -> None:
+        """Fill the view. Raises OSError, also when the file ends before."""
+        count = os.preadv(self.fd, (view,), position)
+        while count < len(view):
+            more = os.preadv(self.fd, (view[count:],), position + count)
+            if not more:
+                raise OSError(errno.EIO, "file shorter than promised", self.path)
+            count += more
+
     def write(self, position: int, data: Buffer) -> None:
         view = memoryview(data)
         while view:

@@ -110,26 +110,27 @@ class AroundTrio:
 
     def get_events(self, timeout: float) -> Events:
         """Trio calls this, and runs the tasks that can go on then: of what has come, of a turn, or when the time is over."""
-        standing, until, deadline = self._standing, monotonic() + timeout, self._next_deadline()
+        standing, turn, deadline = self._standing, self._network.current, self._next_deadline()
+        turn.began = monotonic()  # the time of Trio's tasks is not this turn's
+        until = turn.began + timeout
         self._trio_ready = False
         while not standing.stopped and not standing.paused:
             self._turn(until)
             if self._trio_ready:
                 return self._trio.get_events(0)
-            if self._tasks or monotonic() >= until or self._next_deadline() != deadline:
+            if self._tasks or turn.began >= until or self._next_deadline() != deadline:
                 return []
         return self._trio.get_events(0 if self._tasks else max(0.0, until - monotonic()))
 
     def _turn(self, until: float) -> None:
-        network, clock = self._network, self._clock
+        """`began` of the network's turn is the time of now: its last piece has just ended."""
+        network, clock, turn = self._network, self._clock, self._network.current
         try:
-            if clock.next_at <= monotonic():
+            if clock.next_at <= turn.began:
                 network.turn_of(clock.run_due)
-            elif network.current.waits:  # what tasks of Trio have asked for: their own time is not this turn's
-                network.current.began = monotonic()
+            elif turn.waits:  # what tasks of Trio have asked for
                 network.end_turn()
             if not self._standing.stopped:
-                now = monotonic()
-                network.turn(0 if self._tasks else max(0.0, min(until, clock.next_at) - now))
+                network.turn(0 if self._tasks else max(0.0, min(until, clock.next_at) - turn.began))
         except Exception as error:  # handlers answer for their own errors; this is a core part
             self._standing.fail(error)

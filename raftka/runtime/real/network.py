@@ -16,16 +16,15 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Protocol
 
-from raftka.runtime.interfaces import LONG_PIECE_S, Buffer, Connection, File, FileSpan
+from raftka.runtime.interfaces import LONG_PIECE_S, Buffer, Connection, FileSpan
 from raftka.runtime.real.descriptors import CLOSED_FIRST, Spare, moved
-from raftka.runtime.real.files import RealFile
+from raftka.runtime.real.sending import REST_BYTES, Sender, pin, unpin
 from raftka.runtime.real.turn import Turn
 
 ARENA_BYTES = 1024 * 1024
 READ_BYTES = 256 * 1024  # of one connection in one go, so that nobody waits long behind it
+LARGE_BYTES = 1536 * 1024  # the same of large frames: what has gone from the processor's cache when it is written costs as much as a turn
 FIRST_READ_BYTES = 64 * 1024  # of a connection whose frames are large: the rest goes straight to its own buffer
-SENDFILE_BYTES = 8 * 1024  # below, a read and one send for all is cheaper
-BUFFERS = 1000  # of one sendmsg; the kernel takes 1,024
 VECTORED_BYTES = 16 * 1024  # a last buffer of this size: all are sent as they are, not copied into one
 BACKLOG = 512
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
@@ -121,7 +120,10 @@ class RealTransport:
         if events & EPOLLOUT:
             self._send()
         if events & (EPOLLIN | EPOLLHUP | EPOLLERR) and self.fd >= 0 and not (self._held and not events & (EPOLLHUP | EPOLLERR)):
-            self._receive()
+            taken = filled = self._receive()
+            while filled >= FIRST_READ_BYTES and taken < LARGE_BYTES and not self._held and self._closing is None:
+                filled = self._receive()  # large frames come one by one, and may wait behind each other
+                taken += filled
 
     def _connected(self) -> None:
         failure = self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
@@ -133,7 +135,8 @@ class RealTransport:
         self.connection.opened(self)
         self.wake()
 
-    def _receive(self) -> None:
+    def _receive(self) -> int:
+        """Return how many bytes have filled the room that the connection had for them; else 0."""
         network = self._network
         room = self.connection.room()
         if room is None:
@@ -141,26 +144,27 @@ class RealTransport:
             end = start + (FIRST_READ_BYTES if self._large else READ_BYTES)
             view = network.arena[start:end]
         else:
-            self._large = True
+            self._large = self._large or len(room) >= FIRST_READ_BYTES
             view = room
         try:
             count = self._sock.recv_into(view)
         except BlockingIOError:
-            return
+            return 0
         except OSError as failure:
             self.finish(failure.strerror or str(failure))
-            return
+            return 0
         if count == 0:
             self._held = True
             self._watch()
             self.connection.receive(view[:0])
-            return
+            return 0
         if room is None:
             network.arena_used = start + count
             if count < FIRST_READ_BYTES:
                 self._large = False
         if self._closing is None:
             self.connection.receive(view[:count])
+        return count if room is not None and count == len(view) else 0
 
     def flush(self) -> None:
         """At the end of a turn: send what there is."""
@@ -174,85 +178,35 @@ class RealTransport:
         """Send the bytes taken before, then new output: nothing was asked for while bytes were unsent."""
         unsent = self._unsent
         try:
-            if unsent and not self._send_all(unsent):
-                self._watch()
+            if unsent and not self._network.sender.send(self._sock, unsent, REST_BYTES):
                 return
-            self._send_joined(self.connection.take_output())
-            if unsent and not self._send_all(unsent):
-                self._watch()
-                return
+            self._send_new(self.connection.take_output())
         except OSError as failure:
             self.finish(failure.strerror or str(failure))
             return
-        if self._closing is not None:
+        if self._closing is not None and not unsent:
             self.finish(self._closing)
-        elif self._events & EPOLLOUT:
+        elif unsent or self._events & EPOLLOUT:
             self._watch()
 
-    def _send_joined(self, out: Sequence[Buffer | FileSpan]) -> None:
-        """The answers of a turn in one send, which nearly always takes them all; the rest, and files, are left in `_unsent`."""
+    def _send_new(self, out: Sequence[Buffer | FileSpan]) -> None:
+        """The answers of a turn in one send, which nearly always takes them all; the rest is left in `_unsent`."""
         if not out:
             return
-        if len(out) > 1 and out[-1].__class__ is bytes and len(out[-1]) >= VECTORED_BYTES:
-            self._unsent.extend(out)
-            _pin(self._unsent)
-            return
-        try:
-            data = b"".join(out)  # type: ignore[arg-type]
-        except TypeError:  # there is a file among them
-            self._unsent.extend(out)
-            _pin(self._unsent)
-            return
-        try:
-            sent = self._sock.send(data)
-        except BlockingIOError:
-            sent = 0
-        if sent < len(data):
-            self._unsent.append(memoryview(data)[sent:])
-
-    def _send_all(self, unsent: "deque[Buffer | FileSpan]") -> bool:
-        """Whether the kernel took it all."""
-        while unsent:
-            if not self._send_some(unsent):
-                return False
-        return True
-
-    def _send_some(self, unsent: "deque[Buffer | FileSpan]") -> bool:
-        """Send from the front; False when the kernel takes no more for now."""
-        try:
-            if isinstance(unsent[0], FileSpan):
-                return self._send_file(unsent, unsent[0])
-            if len(unsent) == 1:
-                buffer = unsent[0]
-                sent = self._sock.send(buffer)
-                if sent == len(buffer):
-                    unsent.clear()
-                    return True
-            else:
-                buffers, more = _gather(unsent)
-                sent = self._sock.sendmsg(buffers, (), more)
-                if len(buffers) == len(unsent) and sent == sum(map(len, buffers)):
-                    unsent.clear()
-                    return True
-            _drop(unsent, sent)
-        except BlockingIOError:
-            return False
-        return True
-
-    def _send_file(self, unsent: "deque[Buffer | FileSpan]", span: FileSpan) -> bool:
-        file = span.file
-        if span.size <= SENDFILE_BYTES or not isinstance(file, RealFile):
-            unsent[0] = _read(span)
-            return True
-        sent = os.sendfile(self.fd, file.fd, span.position, span.size)
-        if sent == 0:
-            raise OSError(errno.EIO, "file shorter than promised")
-        if sent == span.size:
-            unsent.popleft()
-            file.unpin()
-        else:
-            unsent[0] = FileSpan(file, span.position + sent, span.size - sent)
-        return True
+        if len(out) == 1 or not (isinstance(out[1], FileSpan) or (out[-1].__class__ is bytes and len(out[-1]) >= VECTORED_BYTES)):
+            try:
+                data = b"".join(out)  # type: ignore[arg-type]
+                sent = self._sock.send(data)
+                if sent < len(data):
+                    self._unsent.append(memoryview(data)[sent:])
+                return
+            except BlockingIOError:
+                out = (data,)
+            except TypeError:  # there is a file among them
+                pass
+        pin(out)
+        self._unsent.extend(out)
+        self._network.sender.send(self._sock, self._unsent)
 
     def _watch(self) -> None:
         if self.fd < 0:
@@ -271,55 +225,10 @@ class RealTransport:
             self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         self._sock.close()
         self.fd = -1
-        for item in self._unsent:
-            if isinstance(item, FileSpan):
-                _unpin(item.file)
+        unpin(self._unsent)
         self._unsent.clear()
         if not reset:
             self.connection.closed(reason)
-
-
-def _pin(items: "deque[Buffer | FileSpan]") -> None:
-    """A file that is being sent keeps its descriptor, also when its segment is deleted meanwhile."""
-    for item in items:
-        if item.__class__ is FileSpan and isinstance(item.file, RealFile):
-            item.file.pins += 1
-
-
-def _unpin(file: File) -> None:
-    if isinstance(file, RealFile):
-        file.unpin()
-
-
-def _read(span: FileSpan) -> bytes:
-    data = span.file.read(span.position, span.size)
-    _unpin(span.file)
-    return data
-
-
-def _gather(unsent: "deque[Buffer | FileSpan]") -> tuple[list[Buffer], int]:
-    """From the front: what one sendmsg takes, up to the first large piece of a file, and its flags. Small pieces of files are read."""
-    buffers: list[Buffer] = []
-    for position, item in enumerate(unsent):
-        if item.__class__ is FileSpan:
-            if item.size > SENDFILE_BYTES:
-                return buffers, socket.MSG_MORE
-            item = unsent[position] = _read(item)
-        buffers.append(item)  # type: ignore[arg-type]
-        if len(buffers) == BUFFERS:
-            break
-    return buffers, 0
-
-
-def _drop(unsent: "deque[Buffer | FileSpan]", sent: int) -> None:
-    while sent:
-        buffer = unsent[0]
-        assert not isinstance(buffer, FileSpan)
-        if sent < len(buffer):
-            unsent[0] = memoryview(buffer)[sent:]
-            return
-        sent -= len(buffer)
-        unsent.popleft()
 
 
 class RealListener:
@@ -379,6 +288,7 @@ class RealNetwork:
         self.transports: dict[int, Reader] = {}
         self.arena = memoryview(bytearray(ARENA_BYTES))
         self.arena_used = 0
+        self.sender = Sender()
         self.spare = Spare()
         descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.last_for_connections: int = descriptors * 3 // 4 if descriptors > 0 else sys.maxsize  # those beyond are for logs

@@ -1,0 +1,101 @@
+"""Sends buffers and pieces of files through a socket that does not wait. Knows no connection."""
+
+import errno
+import os
+import socket
+from collections import deque
+from collections.abc import Iterable
+
+from raftka.runtime.interfaces import Buffer, File, FileSpan
+from raftka.runtime.real.files import RealFile
+
+BUFFERS = 1000  # of one sendmsg; the kernel takes 1,024
+# A larger piece of a file goes by sendfile. To read a smaller one and to send it with what is around it costs less (64 KB on loopback: 13 us
+# instead of 22), because sendfile hands 16 pages at a time to the socket, and these leave by themselves.
+READ_BYTES = 128 * 1024
+REST_BYTES = 8 * 1024  # the same for what the kernel did not take at once: for a slow client nothing is read again and again
+
+Unsent = deque[Buffer | FileSpan]
+
+
+class Sender:
+    """Reads pieces of files into one buffer, which all connections share: none of them stays in memory for a slow client."""
+
+    def __init__(self) -> None:
+        self._room = memoryview(bytearray(READ_BYTES))
+
+    def send(self, sock: socket.socket, unsent: Unsent, read_bytes: int = READ_BYTES) -> bool:
+        """Send from the front and return whether the kernel took it all: the rest stays in `unsent`. Unpins each file that has left.
+
+        `read_bytes`: the largest piece of a file that is read. Raises OSError.
+        """
+        try:
+            while unsent:
+                first = unsent[0]
+                if isinstance(first, FileSpan) and first.size > read_bytes:
+                    sent = _send_file(sock, first)
+                else:
+                    buffers, flags = self._gathered(unsent, read_bytes)
+                    sent = sock.sendmsg(buffers, (), flags)
+                _drop(unsent, sent)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _gathered(self, unsent: Unsent, read_bytes: int) -> tuple[list[Buffer], int]:
+        """From the front: what one sendmsg takes, up to a piece of a file that is too large, and its flags."""
+        buffers: list[Buffer] = []
+        used = 0
+        for item in unsent:
+            if isinstance(item, FileSpan):
+                end = used + item.size
+                if item.size > read_bytes or end > READ_BYTES:
+                    return buffers, socket.MSG_MORE
+                view = self._room[used:end]
+                _real(item.file).read_into(view, item.position)
+                buffers.append(view)
+                used = end
+            else:
+                buffers.append(item)
+            if len(buffers) == BUFFERS:
+                break
+        return buffers, 0
+
+
+def pin(items: Iterable[Buffer | FileSpan]) -> None:
+    """A file that is being sent keeps its descriptor, also when its segment is deleted meanwhile."""
+    for item in items:
+        if isinstance(item, FileSpan):
+            item.file.pin()
+
+
+def unpin(items: Iterable[Buffer | FileSpan]) -> None:
+    for item in items:
+        if isinstance(item, FileSpan):
+            item.file.unpin()
+
+
+def _real(file: File) -> RealFile:
+    assert isinstance(file, RealFile)
+    return file
+
+
+def _send_file(sock: socket.socket, span: FileSpan) -> int:
+    sent = os.sendfile(sock.fileno(), _real(span.file).fd, span.position, span.size)
+    if sent == 0:
+        raise OSError(errno.EIO, "file shorter than promised")
+    return sent
+
+
+def _drop(unsent: Unsent, sent: int) -> None:
+    """So many bytes from the front have left."""
+    while unsent:
+        item = unsent[0]
+        size = item.size if isinstance(item, FileSpan) else len(item)
+        if sent < size:
+            unsent[0] = FileSpan(item.file, item.position + sent, size - sent) if isinstance(item, FileSpan) else memoryview(item)[sent:]
+            return
+        if isinstance(item, FileSpan):
+            item.file.unpin()
+        sent -= size
+        unsent.popleft()

@@ -1,0 +1,91 @@
+"""How much a connection receives in a turn: small frames many at a time, large frames one after the other until it is enough."""
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from raftka.runtime.interfaces import Transport
+from raftka.runtime.real.network import LARGE_BYTES, READ_BYTES, RealNetwork, RealTransport
+from raftka.runtime.real.turn import Turn
+
+
+class Reader:
+    """Has room for `large` bytes at a time (0: none of its own), and holds reading after `most` of them."""
+
+    def __init__(self, large: int, most: int = 1000) -> None:
+        self.large = large
+        self.most = most
+        self.received: list[int] = []
+        self.transport: Transport | None = None
+
+    def opened(self, transport: Transport) -> None: ...
+
+    def room(self) -> memoryview | None:
+        return memoryview(bytearray(self.large)) if self.large else None
+
+    def receive(self, view: memoryview) -> None:
+        self.received.append(len(view))
+        if len(self.received) == self.most:
+            assert self.transport is not None
+            self.transport.hold_reading(True)
+
+    def take_output(self) -> tuple[()]:
+        return ()
+
+    def closed(self, reason: str) -> None: ...
+
+
+@pytest.fixture
+def network() -> Iterator[RealNetwork]:
+    network = RealNetwork(Turn(), lambda *_: None)
+    yield network
+    network.stop(reset=False)
+
+
+class Waiting(socket.socket):
+    """A socket in which so many bytes wait, however many the kernel would hold."""
+
+    waiting = 0
+
+    def recv_into(self, buffer: memoryview, *_: int) -> int:  # type: ignore[override]
+        if not self.waiting:
+            raise BlockingIOError
+        count = min(len(buffer), self.waiting)
+        self.waiting -= count
+        return count
+
+
+def received_in_a_turn(network: RealNetwork, reader: Reader, waiting: int) -> list[int]:
+    ours, theirs = socket.socketpair()
+    sock = Waiting(fileno=ours.detach())
+    sock.waiting = waiting
+    with theirs:
+        theirs.send(b"ready")
+        reader.transport = RealTransport(network, sock, reader, "peer", connecting=False)
+        network.turn()
+    return reader.received
+
+
+def test_large_frames_that_wait_are_received_in_one_turn(network: RealNetwork) -> None:
+    assert received_in_a_turn(network, Reader(70_000), 3 * 70_000) == [70_000] * 3
+
+
+def test_a_large_frame_that_is_not_whole_ends_it(network: RealNetwork) -> None:
+    assert received_in_a_turn(network, Reader(70_000), 2 * 70_000 + 1) == [70_000, 70_000, 1]
+
+
+def test_nobody_waits_for_more_than_enough_of_them(network: RealNetwork) -> None:
+    assert received_in_a_turn(network, Reader(100_000), 2 * LARGE_BYTES) == [100_000] * -(-LARGE_BYTES // 100_000)
+
+
+def test_reading_that_is_held_ends_it(network: RealNetwork) -> None:
+    assert received_in_a_turn(network, Reader(70_000, most=2), 3 * 70_000) == [70_000] * 2
+
+
+def test_rooms_for_less_are_filled_once_a_turn(network: RealNetwork) -> None:
+    assert received_in_a_turn(network, Reader(1000), 3000) == [1000]
+
+
+def test_the_arena_is_read_into_once_a_turn(network: RealNetwork) -> None:
+    assert received_in_a_turn(network, Reader(0), 3 * READ_BYTES) == [READ_BYTES]
