@@ -264,7 +264,8 @@ class Bench:
         yield "| one partition on one node, 1 MB batches, flushed: GB stored | MB/s | CPU-s/GB | p99 ms | CPU to the first row's |"
         yield "|---|---|---|---|---|"
         first = 0.0
-        with self._started(Raftka(1)) as system:
+        with scale.used_memory(), self._started(Raftka(1)) as system:
+            load(scale.GROWING, system.create_topic("warm", 1, None), system.pids, "warm", WARM_UP_SECONDS)
             for figure in scale.growth(system, GROWTH_GB, self.runs, self.seconds):
                 first = first or figure["s_GB"]
                 ratio = figure["s_GB"] / first

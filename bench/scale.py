@@ -1,11 +1,14 @@
 """Rows about many: topics made one by one, a topic of thousands of partitions, a restart with thousands; and a leader that leaves in good order."""
 
+import os
 import signal
 import statistics
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import pairwise
+from tempfile import TemporaryFile
 from threading import Event, Thread
 
 from bench import faults
@@ -20,6 +23,7 @@ Figure = dict[str, float]
 TOPICS_OF_RESTART = 10
 GROWING = "produce -b 1000000 -s 1000 -d 5"
 FILLED_AT_ONCE_SECONDS = 30.0
+FILLING = bytes(4 << 20)
 LEAVING = "leaving"
 CHECKPOINTS_SECONDS = 15.0  # until what a start has changed is written down
 
@@ -49,7 +53,7 @@ def large_topic(system: System, partitions: int) -> Figure:
 
 
 def growth(system: System, stored_gb: Sequence[int], runs: int, seconds: float) -> Iterator[Figure]:
-    """A log that only grows: medians of `runs` each time that so much is stored."""
+    """A log that only grows: medians of `runs` each time that so much is stored; they store as well."""
     targets = system.create_topic("growing", 1, None)
     stored = 0.0
     for wanted in stored_gb:
@@ -59,6 +63,18 @@ def growth(system: System, stored_gb: Sequence[int], runs: int, seconds: float) 
         figures = [load(GROWING, targets, system.pids, "growing", seconds) for _ in range(runs)]
         yield {"stored_GB": stored, **{key: statistics.median(each[key] for each in figures) for key in ("MBps", "s_GB", "p99us")}}
         stored += sum(each["done"] for each in figures) / 1000
+
+
+@contextmanager
+def used_memory() -> Iterator[None]:
+    """While it holds, the kernel takes the memory of new pages from old ones. A virtual machine's memory that was never used costs 2 s of CPU a GB:
+    the host has to find it first. Needs as much place on the disk as there is memory."""
+    with TemporaryFile(prefix="raftka-bench-") as file:
+        for _ in range(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // len(FILLING)):
+            file.write(FILLING)
+        file.flush()
+        os.fsync(file.fileno())
+        yield
 
 
 def restart_with(system: System, partitions: int) -> Figure:
