@@ -19,6 +19,7 @@ from raftka.cluster.demo import TOPIC
 from raftka.json_values import JsonObject
 from raftka.pipeline.topics.brokers import Brokers
 from raftka.pipeline.topics.options import source_options
+from raftka.pipeline.topics.shared import FOLDERS
 
 PARTITIONS = 4
 TRUCKS, POSITIONS, BATCH = 1000, 4_000_000, 1_000_000
@@ -130,8 +131,17 @@ def run_flows(spark: Any, folder: Path, servers: str, *, shared: bool = True) ->
 
 def forget_shared(spark: Any) -> None:
     """Remove what earlier runs have fetched and decoded: it is the same topic."""
-    for folder in spark._jvm.org.apache.spark.SparkEnv.get().blockManager().diskBlockManager().localDirs():
-        rmtree(Path(str(folder)) / "raftka", ignore_errors=True)
+    for row in spark.range(1).mapInArrow(local_folders, "folders string").collect():
+        for folder in row.folders.split(","):
+            rmtree(Path(folder) / "raftka", ignore_errors=True)
+
+
+def local_folders(batches: Any) -> Any:
+    """In a worker: where Spark tells it to put files."""
+    import pyarrow as pa
+
+    for _ in batches:
+        yield pa.RecordBatch.from_pydict({"folders": [os.environ[FOLDERS]]})
 
 
 def spent() -> float:
