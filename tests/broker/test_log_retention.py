@@ -358,6 +358,23 @@ def test_retention_waits_until_the_snapshot_of_the_producers_is_on_disk(monkeypa
         assert stage.world.now < 60
 
 
+def test_nothing_is_deleted_once_the_logs_are_closed() -> None:
+    """The next node may have the directory before this one's last timer fires."""
+    with Stage(2, log_retention_check_interval_ms="1000") as stage:
+        stage.create("t", replication_factor=2, configs={"retention_ms": "5000", "internal_segment_bytes": "500"})
+        leader = stage.leader("t")
+        follower = stage.nodes[3 - leader]
+        partition = stage.partition("t", node_id=3 - leader)
+        for at in range(20):
+            put(stage.wire(leader), (b"%d" % at, b"x" * 30), timestamp=stage.nodes[1].runtime.clock.wall_ms())
+        stage.wait(lambda: partition.high_watermark == 20)
+        before = segments(partition)
+        follower.replicas.close()
+        stage.world.run(stage.world.now + 60)
+        assert segments(partition) == before
+        assert len(before) > 3
+
+
 def test_retention_keeps_what_is_not_committed() -> None:
     with Stage(log_retention_check_interval_ms="1000") as stage:
         stage.create("t", configs={"retention_bytes": "1000", "internal_segment_bytes": "500"})

@@ -24,6 +24,7 @@ class LogRetention:
         self._round: list[Partition] = []
         self._waiting: dict[Partition, None] = {}  # for a checkpoint, before more of their segments may go
         self._deleted = 0
+        self._closed = False
         replicas.logs.on_retired = self._close_later
 
     def start(self) -> None:
@@ -31,6 +32,9 @@ class LogRetention:
         self.cleaner.start()
 
     def close(self) -> None:
+        """Delete nothing from now on: the logs will be closed, and the next start may have the directory before the last timer fires."""
+        self._closed = True
+        self._round, self._waiting = [], {}
         self.cleaner.close()
 
     def _close_later(self, log: Log, file: File) -> None:
@@ -45,6 +49,8 @@ class LogRetention:
         self.clock.call_at(self.clock.now() + min(interval, at_most_s), self._retain)
 
     def _retain(self) -> None:
+        if self._closed:
+            return
         self._retain_later()
         if not self._round:  # else the last one is not through: it goes on
             self._round = list(self.replicas.partitions.values())
