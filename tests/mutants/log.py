@@ -226,6 +226,17 @@ def moved_away_is_kept(_: Any) -> Any:
     return bug
 
 
+@mutant(Storage, "_sync_names")
+def names_of_an_empty_log_wait(_: Any) -> Any:
+    """A follower that begins anew without a record flushes its directory alone, not what says which topic it is of (once real)."""
+
+    def bug(self: Storage) -> None:
+        if self._sync:
+            self._files.sync_directory(self.directory)
+
+    return bug
+
+
 @mutant(Segment, "_times_fit")
 def time_index_is_believed(_: Any) -> Any:
     """A bit flips in a time index while its broker is down: retention deletes a week too early (once real)."""

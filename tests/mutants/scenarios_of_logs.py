@@ -10,7 +10,7 @@ from raftka.chaos.simulated.workloads.workload import often
 from raftka.log.checkpoints import HIGH_WATERMARKS, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
 from raftka.log.producers.state import ENTRY, SEQUENCES, SNAPSHOT_HEAD, VERSION, ProducerState
 from raftka.metadata.quorum.raft_types import Snapshot
-from raftka.runtime.simulated.disk import SYNC_S
+from raftka.runtime.simulated.disk import SYNC_S, Inode
 from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code
 from raftka.wire.messages.delete_records import DELETE_RECORDS
@@ -132,6 +132,33 @@ def deleted_records_come_back() -> None:
         scene.wait_whole()
         starts = {node_id: scene.partition(node_id).log.start_offset for node_id in scene.replicas}
         assert set(starts.values()) == {9}, f"deleted records are back: {starts}"
+
+
+@finds
+def names_of_an_empty_log_wait() -> None:
+    """A follower lost its log, all records were deleted meanwhile: it begins where the leader ends, joins the ISR, and loses power."""
+    with World(13) as world:
+        scene = Scene(world)
+        scene.produce(5)
+        scene.wait_whole()
+        late = scene.followers[0]
+        scene.cluster.kill(late, power_loss=False)
+        disk = scene.cluster.disk(late)
+        disk.directory("/data").entries.pop(f"{TOPIC}-0")
+        request = DELETE_RECORDS.request
+        row = request(topics=[request.topics(name=TOPIC, partitions=[request.topics.partitions(partition_index=0, offset=-1)])], timeout_ms=5000)
+        leader = (f"n{scene.leader}", CLIENT_PORT)
+        answer = scene.cluster.do(scene.client, lambda: scene.client.ask(leader, DELETE_RECORDS, row))
+        assert answer.topics[0].partitions[0].error_code == Code.NONE
+        assert world.run(lambda: late not in scene.isr, at_most_s=30.0)
+        scene.cluster.start(late)
+        scene.wait_whole()
+        end = scene.partition(late).log.end_offset
+        assert end > 0
+        scene.cluster.kill(late, power_loss=True)
+        told = disk.find(f"/data/{TOPIC}-0/{PARTITION_METADATA}")
+        assert isinstance(told, Inode), f"n{late} was in the ISR up to {end}, and has no log"
+        assert b"topic_id" in told.content, f"n{late} was in the ISR up to {end}, and does not know which topic its log is of"
 
 
 @finds

@@ -180,8 +180,8 @@ class Storage:
         return self.config.roll_ms - (crc32c(segment.file.path.encode()) % jitter if jitter > 0 else 0)
 
     def _sync_names(self) -> None:
-        if self._sync:
-            self._files.sync_directory(self.directory)
+        for path in dict.fromkeys([*self._take_names(), self.directory]) if self._sync else ():
+            self._files.sync_directory(path)  # now, without records: also what waits for the first ones, as a new log's own name does
 
     # writing and flushing
 
