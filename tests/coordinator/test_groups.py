@@ -121,6 +121,8 @@ class World:
                 self.log.append(record)
                 self.machine.replay(record)
                 self.remember(record)
+        elif outcome.undo is not None:
+            outcome.undo()
         for ticket, answer in outcome.replies:
             client = self.waiting.pop(int(str(ticket)))  # a second answer to one ticket fails here
             self.answers.append((client, KafkaError(Code.COORDINATOR_NOT_AVAILABLE) if refused else answer))
@@ -294,6 +296,31 @@ def test_everybody_is_answered_once(seed: int) -> None:
     assert world.waiting == {}
     assert all(group.state in (State.EMPTY, State.STABLE) for group in world.machine.groups.values())
     assert all(not group.members for group in world.machine.groups.values())
+
+
+def test_a_leader_whose_assignments_were_refused_is_waited_for_as_long_as_a_rebalance_lasts() -> None:
+    """It may only send heartbeats from then on: the others must not wait for it for ever."""
+    world = World(0)
+    clients = [Client(name, "g", None) for name in "ab"]
+    for client in clients * 2:  # the first answer may be an id alone
+        world.do_join(client, new=False)
+    world.wait(1.0)
+    (leader,) = (each for each in clients if each.leads)
+    (other,) = (each for each in clients if not each.leads)
+    world.do_sync(other)
+    world.refuses = 1
+    world.do_sync(leader)
+    world.refuses = 0
+    assert [answer.code for _, answer in world.answers[-2:]] == [Code.COORDINATOR_NOT_AVAILABLE] * 2
+    world.do_sync(other)
+    group = classic(world.machine)["g"]
+    for _ in range(2 * group.rebalance_timeout_ms // 1000 + 1):
+        world.do_heartbeat(leader)
+        assert group.state is State.COMPLETING or leader.member_id not in group.members
+        world.wait(0.5)
+
+    assert other not in world.waiting.values()
+    assert group.members.keys() <= {other.member_id}
 
 
 @pytest.mark.parametrize("seed", range(16))

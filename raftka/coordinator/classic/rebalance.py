@@ -186,11 +186,19 @@ def assign(group: ClassicGroup, assignments: dict[str, bytes], decision: Decisio
     group.assignments = {}
     decision.timers.off(group.settling)  # the leader may have sent them twice
     decision.records.append(group_record(group.group_id, group.as_record(decision.context.wall_ms, assignments)))
+    decision.undo = partial(_ask_leader_again, group, decision)
     for member in group.members.values():
         if member.sync_ticket is not None:
             decision.reply(member.sync_ticket, Synced(group.protocol_type, group.protocol_name, assignments.get(member.member_id, b"")))
             member.sync_ticket = None
             begin_session(group, member, decision)
+
+
+def _ask_leader_again(group: ClassicGroup, decision: Decision) -> None:
+    """The log has refused the assignments: the leader has the rebalance time-out to bring them again, whatever its session says."""
+    if group.leader is not None:
+        group.syncing.add(group.leader)
+        decision.timers.set(group.sync_phase, decision.now + group.rebalance_timeout_ms / 1000)
 
 
 def _settled(group: ClassicGroup, decision: Decision) -> None:
