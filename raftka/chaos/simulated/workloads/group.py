@@ -147,6 +147,8 @@ class Member(GroupClient):
             self.story.wrong.append(f"{self.name} of {self.group} is to go by {joined.protocol_name}, it knows {self.protocols}")
         member_id, generation = self.synced
         self.earlier = generation if member_id == joined.member_id and generation < joined.generation_id else -1
+        if joined.generation_id < max(self.had, default=-1):
+            self.had.clear()  # nobody was in the group, and it had no offsets: it was forgotten, and begins anew
         self.is_new()  # who was not assigned anything is not written down
         self.protocol = joined.protocol_name or ""
         self.member_id, self.generation, self.joined_at = joined.member_id, joined.generation_id, self.now
