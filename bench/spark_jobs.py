@@ -4,8 +4,8 @@ raftka[pipeline]; jars of format("kafka") come from Maven."""
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -81,20 +81,14 @@ def sinks(spark: Any, runs: int) -> Iterator[str]:
     yield f"| stream of {COPIED / 1e6:.0f} M records, topic to topic, batches of {COPY_BATCH:,} | rows/s | of at least once (goal: {COPY_GOAL}) |"
     yield "|---|---|---|"
     found = defaultdict(list)
-    with Raftka(1, SETTINGS) as system, TemporaryDirectory(prefix="raftka-copy-") as folder:
-        system.start()
-        system.wait_ready()
+    with _filled() as (system, folder):
         system.create_topic(COPY, PARTITIONS)
-        load(f"{FILLED} -m {COPIED // 159 + 1}", system.create_topic(TOPIC, PARTITIONS), system.pids, TOPIC, FILL_SECONDS)
         for run in range(runs + 1):
             for guarantee in GUARANTEES:
                 rate = _copy(spark, system, guarantee, f"{folder}/{guarantee}-{run}")
                 if run:  # the first one is warm-up
                     found[guarantee].append(rate)
-    for guarantee, rates in found.items():
-        median = statistics.median(rates)
-        share = median / statistics.median(found[GUARANTEES[0]])
-        yield f"| {guarantee} | **{median / 1000:,.0f} k** ({min(rates) / 1000:,.0f}-{max(rates) / 1000:,.0f}) | **{share:.2f}** |"
+    yield from _shares(found)
 
 
 def lakes(spark: Any, runs: int) -> Iterator[str]:
@@ -102,20 +96,14 @@ def lakes(spark: Any, runs: int) -> Iterator[str]:
     yield f"| stream of {COPIED / 1e6:.0f} M records from a topic, batches of {COPY_BATCH:,} | rows/s | of noop |"
     yield "|---|---|---|"
     found = defaultdict(list)
-    with Raftka(1, SETTINGS) as system, TemporaryDirectory(prefix="raftka-lake-") as folder:
-        system.start()
-        system.wait_ready()
-        load(f"{FILLED} -m {COPIED // 159 + 1}", system.create_topic(TOPIC, PARTITIONS), system.pids, TOPIC, FILL_SECONDS)
+    with _filled() as (system, folder):
         for run in range(runs + 1):
             for sink in ("noop", "raftka_delta"):
                 where = f"{folder}/{sink}-{run}"
                 rate = _drained(system, _reader(spark, system).writeStream.format(sink).options(path=where, checkpointLocation=f"{where}-checkpoint"))
                 if run:  # the first one is warm-up
-                    found[sink].append(rate)
-    for sink, rates in found.items():
-        median = statistics.median(rates)
-        share = median / statistics.median(found["noop"])
-        yield f'| `format("{sink}")` | **{median / 1000:,.0f} k** ({min(rates) / 1000:,.0f}-{max(rates) / 1000:,.0f}) | {share:.2f} |'
+                    found[f'`format("{sink}")`'].append(rate)
+    yield from _shares(found)
 
 
 GROWING, ANYWHERE = f"offset * {PARTITIONS} + partition", "xxhash64(partition, offset)"  # of keys: a batch's lie together, or in all files
@@ -133,10 +121,7 @@ def upserts(spark: Any, runs: int) -> Iterator[str]:
     yield f"| stream of {COPIED / 1e6:.0f} M records into a Delta table, batches of {COPY_BATCH:,} | rows/s | of added rows |"
     yield "|---|---|---|"
     found = defaultdict(list)
-    with Raftka(1, SETTINGS) as system, TemporaryDirectory(prefix="raftka-upsert-") as folder:
-        system.start()
-        system.wait_ready()
-        load(f"{FILLED} -m {COPIED // 159 + 1}", system.create_topic(TOPIC, PARTITIONS), system.pids, TOPIC, FILL_SECONDS)
+    with _filled() as (system, folder):
         for run in range(runs + 1):
             for at, (title, key, is_keyed, table) in enumerate(UPSERTS):
                 where = {"path": f"{folder}/{table}-{run}", "checkpointLocation": f"{folder}/checkpoint-{at}-{run}"}
@@ -145,10 +130,25 @@ def upserts(spark: Any, runs: int) -> Iterator[str]:
                 _check_rows(where["path"], _end(system))
                 if run:  # the first one is warm-up
                     found[title].append(rate)
-    added = statistics.median(found[UPSERTS[0][0]])
+    yield from _shares(found)
+
+
+@contextmanager
+def _filled() -> Iterator[tuple[System, str]]:
+    """A broker with the topic that streams read, and a folder for what they write."""
+    with Raftka(1, SETTINGS) as system, TemporaryDirectory(prefix="raftka-streams-") as folder:
+        system.start()
+        system.wait_ready()
+        load(f"{FILLED} -m {COPIED // 159 + 1}", system.create_topic(TOPIC, PARTITIONS), system.pids, TOPIC, FILL_SECONDS)
+        yield system, folder
+
+
+def _shares(found: Mapping[str, Sequence[float]]) -> Iterator[str]:
+    """A line for each title: its rates, and their share of the first title's."""
+    medians = {title: statistics.median(rates) for title, rates in found.items()}
+    first = next(iter(medians.values()))
     for title, rates in found.items():
-        median = statistics.median(rates)
-        yield f"| {title} | **{median / 1000:,.0f} k** ({min(rates) / 1000:,.0f}-{max(rates) / 1000:,.0f}) | {median / added:.2f} |"
+        yield f"| {title} | **{medians[title] / 1000:,.0f} k** ({min(rates) / 1000:,.0f}-{max(rates) / 1000:,.0f}) | {medians[title] / first:.2f} |"
 
 
 def _check_rows(path: str, wanted: int) -> None:

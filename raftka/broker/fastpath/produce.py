@@ -106,7 +106,7 @@ class ProducePlan:
 
     @staticmethod
     def _layout(request: "Request[ProduceRequest]", partition: Partition) -> tuple[bytes, bytes]:
-        """What stands in an answer between its correlation id and its base offset, and behind the log's start offset."""
+        """Return the bytes of an answer between its correlation id and its base offset, and those behind the log's start offset."""
         topic = request.body.topic_data[0]
         rows = PRODUCE.response.responses
         row = rows.partition_responses(index=partition.index)
@@ -116,7 +116,7 @@ class ProducePlan:
         return sample[8:at], sample[at + (24 if request.version >= 5 else 16) :]
 
     def _ending(self) -> bytes:
-        """What stands in an answer of now behind its two numbers."""
+        """Return the bytes behind the two numbers of an answer that is made now."""
         return INT64.pack(self.partition.log.start_offset) + self.post if self.version >= 5 else self.post
 
     def pack(self, correlation_id: int, base: int, time_ms: int) -> bytes:

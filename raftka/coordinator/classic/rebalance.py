@@ -196,7 +196,7 @@ def assign(group: ClassicGroup, assignments: dict[str, bytes], decision: Decisio
 
 def _ask_leader_again(group: ClassicGroup, decision: Decision) -> None:
     """The log has refused the assignments: the leader has the rebalance time-out to bring them again, whatever its session says."""
-    if group.leader is not None:
+    if group.leader in group.members:
         group.syncing.add(group.leader)
         decision.timers.set(group.sync_phase, decision.now + group.rebalance_timeout_ms / 1000)
 

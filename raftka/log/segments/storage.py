@@ -181,7 +181,7 @@ class Storage:
 
     def _sync_names(self) -> None:
         for path in dict.fromkeys([*self._take_names(), self.directory]) if self._sync else ():
-            self._files.sync_directory(path)  # now, without records: also what waits for the first ones, as a new log's own name does
+            self._files.sync_directory(path)  # now; names that wait for the first records too, as a new log's own name does
 
     # writing and flushing
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 FOLDER, FOLDER_BARE = "_raftka_removed", "_raftka_removed_by_offset"
-FLAG, BEHIND = "raftka delete", "raftka behind"  # columns of what is merged: which rows go, which are or follow a bare removal (`order.py`)
+FLAG, BEHIND = "raftka delete", "raftka behind"  # columns of merged rows: the row goes; it is a bare removal, or stands behind one (`order.py`)
 NUMBER = "raftka number"
 AT = "_raftka_removed_at"
 ROWS = 1_000_000
@@ -92,7 +92,7 @@ def _without_older(lake: Lake, changes: "pa.Table", by: Compared, noted: "pa.Tab
 
 
 def _has(changes: "pa.Table", columns: Sequence[str]) -> "pa.ChunkedArray":
-    """Whether rows have values in all of the columns."""
+    """Return for each row whether it has values in all of the columns."""
     import pyarrow.compute as pc
 
     return reduce(pc.and_, [pc.is_valid(changes.column(each)) for each in columns])
@@ -101,7 +101,9 @@ def _has(changes: "pa.Table", columns: Sequence[str]) -> "pa.ChunkedArray":
 def note_removed(lake: Lake, changes: "pa.Table") -> None:
     """Raises PipelineError."""
     for by in _compared(lake, changes):
-        gone = changes.filter(changes.column(BEHIND if by.bare else FLAG))  # what stands before a row behind a bare removal was removed as well
+        gone = changes.filter(
+            changes.column(BEHIND if by.bare else FLAG)
+        )  # a bare removal has also removed the rows before it, where another row follows
         gone = gone.filter(_has(gone, [*by.same, by.order]))
         if gone.num_rows:
             _note(lake, changes, by, _stamped(gone.select([*by.same, by.order])))

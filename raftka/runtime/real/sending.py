@@ -43,7 +43,7 @@ class Sender:
         return True
 
     def _gathered(self, unsent: Unsent, read_bytes: int) -> tuple[list[Buffer], int]:
-        """From the front: what one sendmsg takes, up to a piece of a file that is too large, and its flags."""
+        """Return the buffers from the front that one sendmsg takes, up to a piece of a file that is too large, and its flags."""
         buffers: list[Buffer] = []
         used = 0
         for item in unsent:
