@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -56,13 +57,18 @@ class Waiting(socket.socket):
         return count
 
 
-def received_in_a_turn(network: RealNetwork, reader: Reader, waiting: int) -> list[int]:
+def connected(network: RealNetwork, reader: Reader, waiting: int) -> socket.socket:
+    """The other end."""
     ours, theirs = socket.socketpair()
     sock = Waiting(fileno=ours.detach())
     sock.waiting = waiting
-    with theirs:
-        theirs.send(b"ready")
-        reader.transport = RealTransport(network, sock, reader, "peer", connecting=False)
+    theirs.send(b"ready")
+    reader.transport = RealTransport(network, sock, reader, "peer", connecting=False)
+    return theirs
+
+
+def received_in_a_turn(network: RealNetwork, reader: Reader, waiting: int) -> list[int]:
+    with connected(network, reader, waiting):
         network.turn()
     return reader.received
 
@@ -89,3 +95,23 @@ def test_rooms_for_less_are_filled_once_a_turn(network: RealNetwork) -> None:
 
 def test_the_arena_is_read_into_once_a_turn(network: RealNetwork) -> None:
     assert received_in_a_turn(network, Reader(0), 3 * READ_BYTES) == [READ_BYTES]
+
+
+def test_memory_is_given_back_before_many_connections_have_taken_too_much(network: RealNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn of 256 connections could take 256 times as much as one of them."""
+    monkeypatch.setattr("raftka.runtime.real.network.LENT_BYTES", 100_000)
+    readers = [Reader(70_000) for _ in range(6)]
+    at_ends: list[int] = []
+    end_turn = network.end_turn
+
+    def end() -> None:
+        at_ends.append(sum(sum(each.received) for each in readers))
+        end_turn()
+
+    monkeypatch.setattr(network, "end_turn", end)
+    with ExitStack() as stack:
+        for reader in readers:
+            stack.enter_context(connected(network, reader, 70_000))
+        network.turn()
+    assert at_ends == [140_000, 280_000, 420_000]
+    assert network.lent_bytes == 0

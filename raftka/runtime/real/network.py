@@ -24,6 +24,7 @@ from raftka.runtime.real.turn import Turn
 ARENA_BYTES = 1024 * 1024
 READ_BYTES = 256 * 1024  # of one connection in one go, so that nobody waits long behind it
 LARGE_BYTES = 1536 * 1024  # the same of large frames: what has gone from the processor's cache when it is written costs as much as a turn
+LENT_BYTES = 64 * 1024 * 1024  # of all connections in a turn, in buffers of their own, which they may use until it ends
 FIRST_READ_BYTES = 64 * 1024  # of a connection whose frames are large: the rest goes straight to its own buffer
 VECTORED_BYTES = 16 * 1024  # a last buffer of this size: all are sent as they are, not copied into one
 BACKLOG = 512
@@ -158,7 +159,9 @@ class RealTransport:
             self._watch()
             self.connection.receive(view[:0])
             return 0
-        if room is None:
+        if room is not None:
+            network.lent_bytes += count
+        else:
             network.arena_used = start + count
             if count < FIRST_READ_BYTES:
                 self._large = False
@@ -288,6 +291,7 @@ class RealNetwork:
         self.transports: dict[int, Reader] = {}
         self.arena = memoryview(bytearray(ARENA_BYTES))
         self.arena_used = 0
+        self.lent_bytes = 0
         self.sender = Sender()
         self.spare = Spare()
         descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -352,7 +356,7 @@ class RealNetwork:
         began = turn.began = monotonic()
         transports = self.transports
         for fd, event in events:
-            if self.arena_used > ARENA_BYTES - READ_BYTES:
+            if self.arena_used > ARENA_BYTES - READ_BYTES or self.lent_bytes > LENT_BYTES:
                 self.end_turn()
                 turn.active = True
             if (transport := transports.get(fd)) is not None:
@@ -386,7 +390,7 @@ class RealNetwork:
                     action()
                     turn.done(action)
         turn.active = False
-        self.arena_used = 0
+        self.arena_used = self.lent_bytes = 0
 
     def stop(self, *, reset: bool) -> None:
         self._stopped = True
