@@ -113,7 +113,6 @@ class _Child:
     def __init__(self, its: socket.socket, more: Sequence[str]) -> None:
         for module in (PROGRAM, *more):  # before the fork: what they import is shared with the caller, too
             import_module(module)
-        gc.collect()
         gc.freeze()
         caller = os.getpid()
         self.pid = os.fork()
@@ -195,7 +194,6 @@ def main(fd: int) -> None:
     """Fork nodes until the caller has gone."""
     gc.disable()
     program = import_module(PROGRAM)
-    gc.collect()
     gc.freeze()  # what is shared with the nodes stays as it is
     with socket.socket(fileno=fd) as sock:
         woken, wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)

@@ -4,10 +4,11 @@ A broker reads them only where a consumer group of the new protocol has classic 
 """
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any, NamedTuple
 
-from raftka.wire.decoder import compile_decoder
-from raftka.wire.encoder import compile_encoder
+from raftka.wire.decoder import Decoder, compile_decoder
+from raftka.wire.encoder import Encoder, compile_encoder
 from raftka.wire.errors import ProtocolError
 from raftka.wire.notation import parse_row
 
@@ -26,7 +27,7 @@ def read_subscription(data: bytes) -> Subscription:
     """Later versions begin as the newest that is known. Raises ValueError."""
     version = _version(data)
     try:
-        row, _ = _SUBSCRIPTIONS[version](memoryview(data), 2)
+        row, _ = _subscription_decoder(version)(memoryview(data), 2)
     except ProtocolError as error:
         raise ValueError(f"a subscription that cannot be read: {error}") from error
     owned = {topic.topic: tuple(topic.partitions) for topic in row.owned}
@@ -43,7 +44,7 @@ def read_assignment(data: bytes) -> Assignment:
     if not data:
         return Assignment({}, b"")
     try:
-        row, _ = _ASSIGNMENTS[_version(data)](memoryview(data), 2)
+        row, _ = _assignment_decoder(_version(data))(memoryview(data), 2)
     except ProtocolError as error:
         raise ValueError(f"an assignment that cannot be read: {error}") from error
     partitions = {topic.topic: tuple(sorted(topic.partitions)) for topic in row.assigned}
@@ -53,14 +54,14 @@ def read_assignment(data: bytes) -> Assignment:
 def write_assignment(assigned: Named, version: int) -> bytes:
     topics = [_ASSIGNMENT.assigned(topic=name, partitions=list(partitions)) for name, partitions in sorted(assigned.items())]
     parts: list[Any] = [version.to_bytes(2, "big")]
-    _WRITE(_ASSIGNMENT(assigned=topics), parts)
+    _assignment_encoder()(_ASSIGNMENT(assigned=topics), parts)
     return b"".join(parts)
 
 
 def write_subscription(topics: Iterable[str]) -> bytes:
     """In version 0: every member understands it."""
     parts: list[Any] = [b"\0\0"]
-    _WRITE_SUBSCRIPTION(_SUBSCRIPTION(topics=sorted(topics)), parts)
+    _subscription_encoder()(_SUBSCRIPTION(topics=sorted(topics)), parts)
     return b"".join(parts)
 
 
@@ -97,7 +98,26 @@ _ASSIGNMENT = parse_row(
     user_data           bytes?
     """,
 )
-_SUBSCRIPTIONS = [compile_decoder(_SUBSCRIPTION.struct, version, flexible=False, bounded=True) for version in range(NEWEST + 1)]
-_ASSIGNMENTS = [compile_decoder(_ASSIGNMENT.struct, version, flexible=False, bounded=True) for version in range(NEWEST + 1)]
-_WRITE = compile_encoder(_ASSIGNMENT.struct, NEWEST, flexible=False)
-_WRITE_SUBSCRIPTION = compile_encoder(_SUBSCRIPTION.struct, 0, flexible=False)
+
+
+# each is written at its first use: most brokers never need one
+
+
+@cache
+def _subscription_decoder(version: int) -> Decoder:
+    return compile_decoder(_SUBSCRIPTION.struct, version, flexible=False, bounded=True)
+
+
+@cache
+def _assignment_decoder(version: int) -> Decoder:
+    return compile_decoder(_ASSIGNMENT.struct, version, flexible=False, bounded=True)
+
+
+@cache
+def _assignment_encoder() -> Encoder:
+    return compile_encoder(_ASSIGNMENT.struct, NEWEST, flexible=False)
+
+
+@cache
+def _subscription_encoder() -> Encoder:
+    return compile_encoder(_SUBSCRIPTION.struct, 0, flexible=False)

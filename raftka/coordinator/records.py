@@ -4,12 +4,13 @@ Kafka 4.3 writes a committed offset in version 4 (version 1 when it carries a ti
 Knows no group and no rule. Offsets are packed by hand: thousands a second are written, and read back at once.
 """
 
+from functools import cache
 from operator import attrgetter
 from struct import Struct as Layout
 from typing import Any, NamedTuple
 
 from raftka.coordinator.machine import Record
-from raftka.wire.decoder import compile_decoder
+from raftka.wire.decoder import Decoder, compile_decoder
 from raftka.wire.encoder import compile_encoder
 from raftka.wire.errors import ProtocolError
 from raftka.wire.notation import parse_row
@@ -17,6 +18,8 @@ from raftka.wire.rows import ZERO_UUID, Struct
 
 OFFSET_COMMIT_KEYS = (0, 1)
 GROUP_METADATA_KEY = 2
+NEWEST = FIRST_FLEXIBLE = 4  # version of a value that is read
+NEWEST_GROUP = 3  # of a classic group
 NO_TIME = -1
 LONGEST_STRING = 32767  # bytes of UTF-8, where a length has two bytes
 
@@ -115,7 +118,7 @@ def read_offset_value(value: bytes) -> CommittedOffset:
         version, offset, leader_epoch, _, commit_ms, tags, tag, size, topic_id = _PLAIN.unpack(value)
         if (version, tags, tag, size) == (4, 1, 0, 16):
             return CommittedOffset(offset, leader_epoch, "", commit_ms, NO_TIME, topic_id)
-    row = _read(_OFFSET_VALUE, value, "offset")
+    row = _read(_OFFSET_VALUE.struct, value, "offset")
     return CommittedOffset(row.offset, row.leader_epoch, row.metadata, row.commit_timestamp, row.expire_timestamp, row.topic_id)
 
 
@@ -144,8 +147,8 @@ def read_group_key(key: bytes) -> str:
 
 
 def group_record(group_id: str, group: GroupMetadata) -> Record:
-    parts: list[Any] = [_LENGTH.pack(3)]
-    _encode_group(group, parts)
+    parts: list[Any] = [_LENGTH.pack(NEWEST_GROUP)]
+    _group_encoder()(group, parts)
     return Record(group_key(group_id), b"".join(parts))
 
 
@@ -155,13 +158,13 @@ def group_tombstone(group_id: str) -> Record:
 
 def read_group_value(value: bytes) -> GroupMetadata:
     """Raises ValueError."""
-    row = _read(_GROUP_READER, value, "group")
+    row = _read(_GROUP_VALUE.struct, value, "group")
     members = [GroupMember._make(_MEMBER_VALUES(member)) for member in row.members]
     members = [m if m.rebalance_timeout_ms >= 0 else m._replace(rebalance_timeout_ms=m.session_timeout_ms) for m in members]
     return GroupMetadata._make((*_GROUP_VALUES(row)[:-1], tuple(members)))
 
 
-_OFFSET_STRUCT = parse_row(
+_OFFSET_VALUE = parse_row(
     "OffsetCommitValue",
     """
     offset                  int64
@@ -193,26 +196,25 @@ _GROUP_VALUE = parse_row(
 )
 _GROUP_VALUES = attrgetter(*GroupMetadata._fields)
 _MEMBER_VALUES = attrgetter(*GroupMember._fields)
-_encode_group: Any = compile_encoder(_GROUP_VALUE.struct, 3, flexible=False)  # takes what has these fields: a thousand members need not be made rows
 
 
-class _Reader:
-    """All versions of a value; the fifth is the first flexible one."""
-
-    def __init__(self, struct: Struct) -> None:
-        self.versions = [compile_decoder(struct, version, flexible=version >= 4, bounded=False) for version in range(5)]
-
-
-_OFFSET_VALUE = _Reader(_OFFSET_STRUCT.struct)
-_GROUP_READER = _Reader(_GROUP_VALUE.struct)
+@cache
+def _group_encoder() -> Any:
+    """It takes what has these fields: a thousand members need not be made rows."""
+    return compile_encoder(_GROUP_VALUE.struct, NEWEST_GROUP, flexible=False)
 
 
-def _read(reader: _Reader, value: bytes, what: str) -> Any:
+@cache
+def _decoder(struct: Struct, version: int) -> Decoder:
+    return compile_decoder(struct, version, flexible=version >= FIRST_FLEXIBLE, bounded=False)
+
+
+def _read(struct: Struct, value: bytes, what: str) -> Any:
     version = kind(value)
-    if version >= len(reader.versions):
+    if version > NEWEST:
         raise ValueError(f"version {version} of the value of {what}")
     try:
-        row, _ = reader.versions[version](memoryview(value), 2)
+        row, _ = _decoder(struct, version)(memoryview(value), 2)
     except ProtocolError as error:
         raise ValueError(f"the value of {what} cannot be read: {error}") from error
     return row

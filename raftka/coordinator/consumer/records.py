@@ -7,14 +7,15 @@ Knows no group and no rule.
 """
 
 from enum import IntEnum
+from functools import cache
 from typing import Any, NamedTuple
 
 from raftka.coordinator.commands import Protocol
 from raftka.coordinator.consumer.commands import Target
 from raftka.coordinator.machine import Record
 from raftka.coordinator.records import kind
-from raftka.wire.decoder import compile_decoder
-from raftka.wire.encoder import compile_encoder
+from raftka.wire.decoder import Decoder, compile_decoder
+from raftka.wire.encoder import Encoder, compile_encoder
 from raftka.wire.errors import ProtocolError
 from raftka.wire.notation import parse_row
 from raftka.wire.rows import Row
@@ -178,7 +179,7 @@ def read_value(what: int, value: bytes) -> Any:
     if version != 0:
         raise ValueError(f"version {version} of the value of a consumer group's record {what}")
     try:
-        row, _ = _DECODERS[what](memoryview(value), 2)
+        row, _ = _decoder(what)(memoryview(value), 2)
     except ProtocolError as error:
         raise ValueError(f"the value of a consumer group's record {what} cannot be read: {error}") from error
     return _READ[what](row)
@@ -293,8 +294,6 @@ _REGEX = parse_row(
     """,
 )
 _ROWS = {GROUP: _GROUP, PARTITIONS: _PARTITIONS, MEMBER: _MEMBER, TARGETS: _TARGETS, TARGET: _TARGET, CURRENT: _CURRENT, REGEX: _REGEX}
-_DECODERS = {what: compile_decoder(row.struct, 0, flexible=True, bounded=False) for what, row in _ROWS.items()}
-_ENCODERS = {what: compile_encoder(row.struct, 0, flexible=True) for what, row in _ROWS.items()}
 _READ: dict[int, Any] = {
     GROUP: lambda row: Epoch(row.epoch, row.metadata_hash),
     PARTITIONS: lambda row: None,
@@ -306,7 +305,17 @@ _READ: dict[int, Any] = {
 }
 
 
+@cache
+def _decoder(what: int) -> Decoder:
+    return compile_decoder(_ROWS[what].struct, 0, flexible=True, bounded=False)
+
+
+@cache
+def _encoder(what: int) -> Encoder:
+    return compile_encoder(_ROWS[what].struct, 0, flexible=True)
+
+
 def _write(what: int, row: Any) -> bytes:
     parts: list[Any] = [b"\0\0"]
-    _ENCODERS[what](row, parts)
+    _encoder(what)(row, parts)
     return b"".join(parts)

@@ -9,18 +9,20 @@ encoded is kept by topic, and a record is those pieces joined.
 
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cache
 from struct import Struct as Layout
 from struct import pack
 from typing import NamedTuple
 
 from raftka.coordinator.machine import Record
 from raftka.coordinator.records import kind
-from raftka.wire.decoder import compile_decoder
+from raftka.wire.decoder import Decoder, compile_decoder
 from raftka.wire.errors import ProtocolError
 from raftka.wire.notation import parse_row
 from raftka.wire.rows import ZERO_UUID
 
 TRANSACTION_KEY = 0
+NEWEST = 1  # version of a value
 NO_PRODUCER_ID, NO_EPOCH, NO_TIME = -1, -1, -1
 NO_TIMEOUT_MS = 2**31 - 1  # a transaction that is never timed out (KIP-939)
 
@@ -187,10 +189,10 @@ def read_key(key: bytes) -> str:
 def read_value(value: bytes) -> Transaction:
     """Raises ValueError."""
     version = kind(value)
-    if version >= len(_READERS):
+    if version > NEWEST:
         raise ValueError(f"version {version} of the value of a transactional id")
     try:
-        row, _ = _READERS[version](memoryview(value), 2)
+        row, _ = _decoder(version)(memoryview(value), 2)
     except ProtocolError as error:
         raise ValueError(f"the value of a transactional id cannot be read: {error}") from error
     growing = Growing(NONE)
@@ -230,4 +232,8 @@ _VALUE = parse_row(
     last_epoch                  int16=-1    1+ @1000
     """,
 )
-_READERS = [compile_decoder(_VALUE.struct, version, flexible=version >= 1, bounded=False) for version in range(2)]
+
+
+@cache
+def _decoder(version: int) -> Decoder:
+    return compile_decoder(_VALUE.struct, version, flexible=version >= 1, bounded=False)
