@@ -1,16 +1,27 @@
 """Commands of brokers to the controller, and their replies: frozen values of plain fields, in one process and over the controller port alike.
 
 `to_wire` gives a name and a tuple that msgpack takes as it is; `from_wire` is for what another node sent and raises ValueError for anything else.
-A reply is what its command's REPLY says; over the wire it is bare, and `read_reply` gives the names back. Decides nothing.
+A reply is what REPLIES says of its command; over the wire it is bare, and `read_reply` gives the names back. Decides nothing.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from types import UnionType
-from typing import Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
-from raftka.metadata.security_commands import AddToken, AlterClientQuotas, AlterScramCredentials, CreateAcls, DeleteAcls, ExpireToken, RenewToken
+from raftka.metadata.security_commands import (
+    AddToken,
+    AlterClientQuotas,
+    AlterScramCredentials,
+    CreateAcls,
+    DeleteAcls,
+    ExpireToken,
+    QuotaResult,
+    RenewToken,
+    ScramResult,
+    TokenTimes,
+)
+from raftka.security.acls import Acl
 
 Endpoints = tuple[tuple[str, str, int, str], ...]  # (listener, host, port, security protocol)
 
@@ -209,8 +220,7 @@ class DoomedTopic(NamedTuple):
     topic_id: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterBroker:
+class RegisterBroker(NamedTuple):
     broker_id: int
     incarnation_id: bytes
     directory_id: bytes
@@ -220,158 +230,119 @@ class RegisterBroker:
     more_directories: tuple[bytes, ...] = ()  # ids of all that it can use beside the first
     failed_directories: int = 0  # how many of its log.dirs it cannot use: their ids may not be readable
     held: tuple[HeldReplicas, ...] | None = None  # only when it was asked for them
-    REPLY: ClassVar[object] = Registered
 
     @property
     def directories(self) -> frozenset[bytes]:
         return frozenset((self.directory_id, *self.more_directories))
 
 
-@dataclass(frozen=True, slots=True)
-class UnregisterBroker:
+class UnregisterBroker(NamedTuple):
     broker_id: int
-    REPLY: ClassVar[object] = None
 
 
-@dataclass(frozen=True, slots=True)
-class Heartbeat:
+class Heartbeat(NamedTuple):
     broker_id: int
     broker_epoch: int
     applied_offset: int  # of the metadata log
     want_shutdown: bool = False
     want_fenced: bool = False
-    REPLY: ClassVar[object] = HeartbeatAnswer
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerLost:
+class BrokerLost(NamedTuple):
     """Its connection broke and its port refuses: the process is gone, no need to wait for the session's end."""
 
     broker_id: int
     broker_epoch: int
-    REPLY: ClassVar[object] = None
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicasOffline:
+class ReplicasOffline(NamedTuple):
     """One of the broker's log directories failed: what lay in it, while the broker goes on with the others."""
 
     broker_id: int
     broker_epoch: int
     directory_id: bytes
     topics: tuple[TopicReplicas, ...]
-    REPLY: ClassVar[object] = None
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicasLost:
+class ReplicasLost(NamedTuple):
     """Records of these are gone from the broker's disk, which is there; others of their ISRs may have them."""
 
     broker_id: int
     broker_epoch: int
     topics: tuple[TopicReplicas, ...]
-    REPLY: ClassVar[object] = None
 
 
-@dataclass(frozen=True, slots=True)
-class AlterPartition:
+class AlterPartition(NamedTuple):
     broker_id: int
     broker_epoch: int
     changes: tuple[Change, ...]
-    REPLY: ClassVar[object] = tuple[AlteredPartition, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CreateTopics:
+class CreateTopics(NamedTuple):
     topics: tuple[NewTopic, ...]
     validate_only: bool = False
-    REPLY: ClassVar[object] = tuple[CreatedTopic, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteTopics:
+class DeleteTopics(NamedTuple):
     topics: tuple[DoomedTopic, ...]
-    REPLY: ClassVar[object] = tuple[DeletedTopic, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CreatePartitions:
+class CreatePartitions(NamedTuple):
     topics: tuple[MorePartitions, ...]
     validate_only: bool = False
-    REPLY: ClassVar[object] = tuple[TopicResult, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ElectLeaders:
+class ElectLeaders(NamedTuple):
     election_type: int  # 0 preferred, 1 unclean
     topics: tuple[TopicPartitions, ...] | None = None  # None: all
-    REPLY: ClassVar[object] = tuple[TopicResults, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AlterReassignments:
+class AlterReassignments(NamedTuple):
     topics: tuple[MovedTopic, ...]
     allow_replication_factor_change: bool = True
-    REPLY: ClassVar[object] = tuple[TopicResults, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ListReassignments:
+class ListReassignments(NamedTuple):
     topics: tuple[TopicPartitions, ...] | None = None  # None: all
-    REPLY: ClassVar[object] = tuple[OngoingTopic, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateFeatures:
+class UpdateFeatures(NamedTuple):
     updates: tuple[FeatureUpdate, ...]
     validate_only: bool = False
-    REPLY: ClassVar[object] = None
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeQuorum:
-    REPLY: ClassVar[object] = QuorumState
+class DescribeQuorum(NamedTuple):
+    pass
 
 
-@dataclass(frozen=True, slots=True)
-class AlterConfigs:
+class AlterConfigs(NamedTuple):
     resources: tuple[ConfigResource, ...]
     replace_all: bool = False  # what is not named goes back to its default
     validate_only: bool = False
-    REPLY: ClassVar[object] = tuple[AlteredConfigs, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AllocateProducerIds:
+class AllocateProducerIds(NamedTuple):
     broker_id: int
     broker_epoch: int
-    REPLY: ClassVar[object] = ProducerIdBlock
 
 
-@dataclass(frozen=True, slots=True)
-class TopicDefaults:
+class TopicDefaults(NamedTuple):
     """Ask for the settings of a topic that sets none, from the controller's file: CreateTopics shows them, whichever broker gets the request."""
 
-    REPLY: ClassVar[object] = StaticSettings
 
-
-@dataclass(frozen=True, slots=True)
-class WriteExtension:
+class WriteExtension(NamedTuple):
     """Puts and deletes (value None) of another package, one atomic batch."""
 
     package: str
     changes: tuple[tuple[bytes, bytes | None], ...]
     read_at: int | None = None  # not to be done if the package's entries changed after this offset; None: in any case
-    REPLY: ClassVar[object] = int  # the offset of the write
 
 
-@dataclass(frozen=True, slots=True)
-class ExtensionCommand:
+class ExtensionCommand(NamedTuple):
     """For the package's own machine beside the controller; what is in it, and in the reply, is the package's matter."""
 
     package: str
     payload: bytes
-    REPLY: ClassVar[object] = bytes
 
 
 Administration = (
@@ -395,11 +366,40 @@ OfBrokers = (
 OfTokens = AddToken | RenewToken | ExpireToken
 Command = OfBrokers | WriteExtension | ExtensionCommand | OfTokens | Administration
 
-COMMANDS: dict[str, type[Any]] = {each.__name__: each for each in Command.__args__}
+REPLIES: dict[type[Command], object] = {  # their types, as `read_reply` reads them
+    RegisterBroker: Registered,
+    UnregisterBroker: None,
+    Heartbeat: HeartbeatAnswer,
+    BrokerLost: None,
+    ReplicasOffline: None,
+    ReplicasLost: None,
+    AlterPartition: tuple[AlteredPartition, ...],
+    AllocateProducerIds: ProducerIdBlock,
+    TopicDefaults: StaticSettings,
+    WriteExtension: int,  # the offset of the write
+    ExtensionCommand: bytes,
+    AddToken: TokenTimes,
+    RenewToken: int,  # when it expires
+    ExpireToken: int,
+    CreateTopics: tuple[CreatedTopic, ...],
+    DeleteTopics: tuple[DeletedTopic, ...],
+    AlterConfigs: tuple[AlteredConfigs, ...],
+    CreatePartitions: tuple[TopicResult, ...],
+    ElectLeaders: tuple[TopicResults, ...],
+    AlterReassignments: tuple[TopicResults, ...],
+    ListReassignments: tuple[OngoingTopic, ...],
+    UpdateFeatures: None,
+    DescribeQuorum: QuorumState,
+    AlterScramCredentials: tuple[ScramResult, ...],
+    CreateAcls: int,  # how many are new
+    DeleteAcls: tuple[tuple[Acl, ...], ...],  # what each filter has found
+    AlterClientQuotas: tuple[QuotaResult, ...],
+}
+COMMANDS: dict[str, type[Command]] = {each.__name__: each for each in REPLIES}
 
 
 def to_wire(command: Command) -> tuple[str, tuple[object, ...]]:
-    return type(command).__name__, tuple(getattr(command, name) for name in command.__slots__)
+    return type(command).__name__, command
 
 
 def from_wire(name: str, values: object) -> Command:
@@ -412,7 +412,7 @@ def from_wire(name: str, values: object) -> Command:
 
 def read_reply(command: Command, plain: object) -> Any:
     """The reply of another node's controller, with its names. Raises ValueError when it is none."""
-    return _reader_of(command.REPLY)(plain)
+    return _reader_of(REPLIES[type(command)])(plain)
 
 
 Read = Callable[[object], Any]  # turns a plain value into one of a type
@@ -437,8 +437,7 @@ def _reader(kind: Any) -> Read:
     if get_origin(kind) is tuple:
         return _fields([_reader(each) for each in arguments], lambda *values: values)
     hints = get_type_hints(kind)
-    names = getattr(kind, "_fields", None) or kind.__slots__
-    return _fields([_reader(hints[name]) for name in names], kind)
+    return _fields([_reader(hints[name]) for name in kind._fields], kind)
 
 
 def _scalar(kind: type) -> Read:

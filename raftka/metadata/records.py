@@ -1,13 +1,11 @@
 """Records of the metadata log: one class a kind of record, and how a batch of them becomes the bytes of one Raft entry.
 
 A record says what became so, never what was asked for: replaying needs no decision. Fields are plain values that msgpack knows; nested ones are
-tuples. A kind keeps its number for ever; a new field comes last, with a default, under a higher VERSION. Knows no image and no Raft.
+tuples. A kind keeps its number for ever; a new field comes last, with a default, under a higher version (NUMBERS). Knows no image and no Raft.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
-from operator import attrgetter
-from typing import Any, ClassVar
+from typing import NamedTuple
 
 import msgpack
 
@@ -18,35 +16,24 @@ class UnknownRecord(Exception):
     """A kind or version this node does not know: it is too old for the cluster's metadata.version and must stop, not guess."""
 
 
-@dataclass(frozen=True, slots=True)
-class NoOp:
-    KIND: ClassVar[int] = 0
-    VERSION: ClassVar[int] = 0
+class NoOp(NamedTuple):
+    pass
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterFormed:
+class ClusterFormed(NamedTuple):
     """The first record of a cluster's life, written once."""
 
-    KIND: ClassVar[int] = 1
-    VERSION: ClassVar[int] = 0
     cluster_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureLevelSet:
-    KIND: ClassVar[int] = 2
-    VERSION: ClassVar[int] = 0
+class FeatureLevelSet(NamedTuple):
     name: str
     level: int  # 0: not finalized any more
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerRegistered:
+class BrokerRegistered(NamedTuple):
     """The broker's epoch is the offset of this record, so a later registration fences every earlier one (KIP-631). It begins fenced."""
 
-    KIND: ClassVar[int] = 10
-    VERSION: ClassVar[int] = 1
     broker_id: int
     incarnation_id: bytes  # 16 random bytes, new with every start of the process
     directory_id: bytes  # of meta.properties: changes only with the disk
@@ -56,66 +43,45 @@ class BrokerRegistered:
     missing_directories: tuple[bytes, ...] = ()  # not there this time, but they may come back with all that lies in them
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerFenced:
-    KIND: ClassVar[int] = 11
-    VERSION: ClassVar[int] = 0
+class BrokerFenced(NamedTuple):
     broker_id: int
     broker_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerUnfenced:
-    KIND: ClassVar[int] = 12
-    VERSION: ClassVar[int] = 0
+class BrokerUnfenced(NamedTuple):
     broker_id: int
     broker_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerShuttingDown:
+class BrokerShuttingDown(NamedTuple):
     """Controlled shutdown has begun: no new leadership, no return to an ISR."""
 
-    KIND: ClassVar[int] = 13
-    VERSION: ClassVar[int] = 0
     broker_id: int
     broker_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerUnregistered:
-    KIND: ClassVar[int] = 14
-    VERSION: ClassVar[int] = 0
+class BrokerUnregistered(NamedTuple):
     broker_id: int
     broker_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerDirectoryFailed:
+class BrokerDirectoryFailed(NamedTuple):
     """The broker goes on without it: it is missing, as if it had not been there at the registration."""
 
-    KIND: ClassVar[int] = 15
-    VERSION: ClassVar[int] = 0
     broker_id: int
     broker_epoch: int
     directory_id: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class TopicCreated:
-    KIND: ClassVar[int] = 20
-    VERSION: ClassVar[int] = 0
+class TopicCreated(NamedTuple):
     name: str
     topic_id: bytes  # 16 bytes
     partitions: tuple[tuple[Replicas, Replicas, int], ...]  # (replicas in order of preference, isr, leader or -1), the index is the partition
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionChanged:
+class PartitionChanged(NamedTuple):
     """The partition as it is from now on; what is None stays."""
 
-    KIND: ClassVar[int] = 21
-    VERSION: ClassVar[int] = 2
     topic_id: bytes
     partition: int
     leader: int  # -1: none
@@ -128,60 +94,42 @@ class PartitionChanged:
     offline: Replicas | None = None  # from version 2 on: replicas in directories that their brokers cannot use
 
 
-@dataclass(frozen=True, slots=True)
-class TopicDeleted:
+class TopicDeleted(NamedTuple):
     """Takes the topic's configs with it."""
 
-    KIND: ClassVar[int] = 22
-    VERSION: ClassVar[int] = 0
     topic_id: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionsAdded:
+class PartitionsAdded(NamedTuple):
     """Behind those that the topic has."""
 
-    KIND: ClassVar[int] = 23
-    VERSION: ClassVar[int] = 0
     topic_id: bytes
     first: int  # index of the first new one: as many as there were
     partitions: tuple[tuple[Replicas, Replicas, int], ...]  # as in TopicCreated
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicasMarked:
+class ReplicasMarked(NamedTuple):
     """Replicas in a directory that their broker cannot use, or can use again. A few bytes each: all of a directory go into the entry that says so."""
 
-    KIND: ClassVar[int] = 24
-    VERSION: ClassVar[int] = 0
     broker_id: int
     offline: bool
     topics: tuple[tuple[bytes, tuple[int, ...]], ...]  # (topic id, partitions)
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigSet:
-    KIND: ClassVar[int] = 30
-    VERSION: ClassVar[int] = 0
+class ConfigSet(NamedTuple):
     resource_type: int  # Kafka's: 2 topic, 4 broker
     resource: str  # "" for the default of all brokers
     name: str
     value: str | None  # None: back to the default
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerIdsAllocated:
-    KIND: ClassVar[int] = 31
-    VERSION: ClassVar[int] = 0
+class ProducerIdsAllocated(NamedTuple):
     broker_id: int
     broker_epoch: int
     next_producer_id: int  # the first that nobody has
 
 
-@dataclass(frozen=True, slots=True)
-class AclAdded:
-    KIND: ClassVar[int] = 50
-    VERSION: ClassVar[int] = 0
+class AclAdded(NamedTuple):
     resource_type: int  # this and all other numbers: Kafka's
     name: str
     pattern: int
@@ -191,10 +139,7 @@ class AclAdded:
     permission: int
 
 
-@dataclass(frozen=True, slots=True)
-class AclRemoved:
-    KIND: ClassVar[int] = 51
-    VERSION: ClassVar[int] = 0
+class AclRemoved(NamedTuple):
     resource_type: int
     name: str
     pattern: int
@@ -204,12 +149,9 @@ class AclRemoved:
     permission: int
 
 
-@dataclass(frozen=True, slots=True)
-class ScramCredentialSet:
+class ScramCredentialSet(NamedTuple):
     """A user's credential of one mechanism; an earlier one is gone."""
 
-    KIND: ClassVar[int] = 52
-    VERSION: ClassVar[int] = 0
     mechanism: int  # 1 SCRAM-SHA-256, 2 SCRAM-SHA-512
     user: str
     salt: bytes
@@ -218,36 +160,24 @@ class ScramCredentialSet:
     iterations: int
 
 
-@dataclass(frozen=True, slots=True)
-class ScramCredentialRemoved:
-    KIND: ClassVar[int] = 53
-    VERSION: ClassVar[int] = 0
+class ScramCredentialRemoved(NamedTuple):
     mechanism: int
     user: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClientQuotaSet:
-    KIND: ClassVar[int] = 60
-    VERSION: ClassVar[int] = 0
+class ClientQuotaSet(NamedTuple):
     entity: tuple[tuple[str, str | None], ...]  # (type, name; None: the default of that type)
     key: str
     value: float | None  # None: removed
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterSecretSet:
+class ClusterSecretSet(NamedTuple):
     """Random bytes that no client learns: brokers make up from them what users that do not exist would have."""
 
-    KIND: ClassVar[int] = 54
-    VERSION: ClassVar[int] = 0
     secret: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class DelegationTokenAdded:
-    KIND: ClassVar[int] = 55
-    VERSION: ClassVar[int] = 0
+class DelegationTokenAdded(NamedTuple):
     token_id: str
     owner: str  # this and the others are principals
     requester: str
@@ -259,44 +189,29 @@ class DelegationTokenAdded:
     credentials: tuple[tuple[int, bytes, bytes, bytes, int], ...]  # (mechanism, salt, stored key, server key, iterations)
 
 
-@dataclass(frozen=True, slots=True)
-class DelegationTokenRenewed:
-    KIND: ClassVar[int] = 56
-    VERSION: ClassVar[int] = 0
+class DelegationTokenRenewed(NamedTuple):
     token_id: str
     expires_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class DelegationTokenRemoved:
-    KIND: ClassVar[int] = 57
-    VERSION: ClassVar[int] = 0
+class DelegationTokenRemoved(NamedTuple):
     token_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ExtensionPut:
-    KIND: ClassVar[int] = 40
-    VERSION: ClassVar[int] = 0
+class ExtensionPut(NamedTuple):
     package: str
     key: bytes
     value: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ExtensionDelete:
-    KIND: ClassVar[int] = 41
-    VERSION: ClassVar[int] = 0
+class ExtensionDelete(NamedTuple):
     package: str
     key: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ExtensionChanged:
+class ExtensionChanged(NamedTuple):
     """Many puts and deletes (value None), in order: what a package with many clients writes at once."""
 
-    KIND: ClassVar[int] = 42
-    VERSION: ClassVar[int] = 0
     package: str
     changes: Sequence[tuple[bytes, bytes | None]]
 
@@ -332,23 +247,42 @@ Record = (
     | ExtensionChanged
 )
 
-KINDS: dict[int, type[Any]] = {kind.KIND: kind for kind in Record.__args__}
-
-
-def _field_getter(kind: type) -> Callable[[Record], tuple[object, ...]]:
-    names = [field.name for field in fields(kind)]
-    if len(names) > 1:
-        return attrgetter(*names)
-    return lambda record: tuple(getattr(record, name) for name in names)
-
-
-_FIELDS_OF = {kind: _field_getter(kind) for kind in KINDS.values()}
+NUMBERS: dict[type[Record], tuple[int, int]] = {  # of a kind for ever, and of its newest version
+    NoOp: (0, 0),
+    ClusterFormed: (1, 0),
+    FeatureLevelSet: (2, 0),
+    BrokerRegistered: (10, 1),
+    BrokerFenced: (11, 0),
+    BrokerUnfenced: (12, 0),
+    BrokerShuttingDown: (13, 0),
+    BrokerUnregistered: (14, 0),
+    BrokerDirectoryFailed: (15, 0),
+    TopicCreated: (20, 0),
+    PartitionChanged: (21, 2),
+    TopicDeleted: (22, 0),
+    PartitionsAdded: (23, 0),
+    ReplicasMarked: (24, 0),
+    ConfigSet: (30, 0),
+    ProducerIdsAllocated: (31, 0),
+    ExtensionPut: (40, 0),
+    ExtensionDelete: (41, 0),
+    ExtensionChanged: (42, 0),
+    AclAdded: (50, 0),
+    AclRemoved: (51, 0),
+    ScramCredentialSet: (52, 0),
+    ScramCredentialRemoved: (53, 0),
+    ClusterSecretSet: (54, 0),
+    DelegationTokenAdded: (55, 0),
+    DelegationTokenRenewed: (56, 0),
+    DelegationTokenRemoved: (57, 0),
+    ClientQuotaSet: (60, 0),
+}
+KINDS: dict[int, tuple[Callable[..., Record], int]] = {number: (kind, version) for kind, (number, version) in NUMBERS.items()}
 
 
 def encode_batch(records: Sequence[Record], decided_at: int) -> bytes:
     """One Raft entry. `decided_at` is the index at which the controller meant it to stand; anywhere else it is void."""
-    rows = [(record.KIND, record.VERSION, _FIELDS_OF[type(record)](record)) for record in records]
-    data: bytes = msgpack.packb((decided_at, rows))
+    data: bytes = msgpack.packb((decided_at, [(*NUMBERS[type(record)], record) for record in records]))
     return data
 
 
@@ -359,8 +293,7 @@ def decode_batch(data: bytes) -> tuple[int, list[Record]]:
 
 
 def _decode(kind: int, version: int, values: tuple[object, ...]) -> Record:
-    known = KINDS.get(kind)
-    if known is None or version > known.VERSION:
+    made, newest = KINDS.get(kind, (NoOp, -1))
+    if version > newest:
         raise UnknownRecord(f"record kind {kind} version {version} is newer than this node")
-    record: Record = known(*values)
-    return record
+    return made(*values)

@@ -1,7 +1,6 @@
 """Commands to the controller about users, their rights and their quotas, as those of commands.py: frozen values of plain fields. Decides nothing."""
 
-from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from raftka.security.acls import Acl, AclFilter
 from raftka.security.delegation_tokens import TokenCredential
@@ -53,8 +52,7 @@ class TokenTimes(NamedTuple):
     max_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class AddToken:
+class AddToken(NamedTuple):
     """The broker that was asked has made the HMAC and the credentials. The same id twice is one token."""
 
     token_id: str
@@ -62,54 +60,50 @@ class AddToken:
     requester: str
     renewers: tuple[str, ...]
     max_lifetime_ms: int  # not above 0: the longest
-    hmac: bytes = field(repr=False)
-    credentials: tuple[TokenCredential, ...] = field(repr=False)
-    REPLY: ClassVar[object] = TokenTimes
+    hmac: bytes
+    credentials: tuple[TokenCredential, ...]
+
+    def __repr__(self) -> str:
+        return f"AddToken({self.token_id!r}, {self.owner!r}, ...)"  # without its keys
 
 
-@dataclass(frozen=True, slots=True)
-class RenewToken:
-    hmac: bytes = field(repr=False)
+class RenewToken(NamedTuple):
+    hmac: bytes
     requester: str
     period_ms: int  # not above 0: as long as may be
-    REPLY: ClassVar[object] = int  # when it expires
+
+    def __repr__(self) -> str:
+        return f"RenewToken({self.requester!r}, {self.period_ms!r})"  # without the key
 
 
-@dataclass(frozen=True, slots=True)
-class ExpireToken:
-    hmac: bytes = field(repr=False)
+class ExpireToken(NamedTuple):
+    hmac: bytes
     requester: str
     period_ms: int  # below 0: now
-    REPLY: ClassVar[object] = int
+
+    def __repr__(self) -> str:
+        return f"ExpireToken({self.requester!r}, {self.period_ms!r})"  # without the key
 
 
-@dataclass(frozen=True, slots=True)
-class CreateAcls:
+class CreateAcls(NamedTuple):
     """What is there already is left as it is."""
 
     acls: tuple[Acl, ...]
-    REPLY: ClassVar[object] = int  # how many are new
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteAcls:
+class DeleteAcls(NamedTuple):
     filters: tuple[AclFilter, ...]
-    REPLY: ClassVar[object] = tuple[tuple[Acl, ...], ...]  # what each filter has found
 
 
-@dataclass(frozen=True, slots=True)
-class AlterScramCredentials:
+class AlterScramCredentials(NamedTuple):
     """No user twice. Each is decided by itself."""
 
     deletions: tuple[ScramDeletion, ...]
     upsertions: tuple[ScramUpsertion, ...]
-    REPLY: ClassVar[object] = tuple[ScramResult, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AlterClientQuotas:
+class AlterClientQuotas(NamedTuple):
     """Each entity is decided by itself; one that is named twice is refused."""
 
     alterations: tuple[QuotaAlteration, ...]
     validate_only: bool = False
-    REPLY: ClassVar[object] = tuple[QuotaResult, ...]

@@ -8,6 +8,7 @@ import pytest
 from raftka.metadata.extension import changes_of
 from raftka.metadata.image import BROKER, TOPIC, BrokerImage, Endpoint, MetadataImage, PartitionImage, TopicImage
 from raftka.metadata.records import (
+    NUMBERS,
     BrokerFenced,
     BrokerRegistered,
     BrokerShuttingDown,
@@ -201,7 +202,7 @@ def test_records_from_before_reassignments_are_read() -> None:
     read = MetadataImage.from_snapshot(msgpack.packb((0, offset, cluster_id, features, brokers, old, *rest)))
     assert read.topics[A] == image.topics[A]._replace(created_at=0, changed_at=0, assigned_at=0)
     assert replace(read, topics=image.topics) == image
-    row = (PartitionChanged.KIND, 0, (A, 0, 1, 0, (1,), 1, None))
+    row = (NUMBERS[PartitionChanged][0], 0, (A, 0, 1, 0, (1,), 1, None))
     assert image.apply_entry(2, msgpack.packb((2, [row])))[0].topics[A].partitions[0].partition_epoch == 1
 
 
@@ -271,7 +272,8 @@ def test_an_entry_of_rafts_own_only_moves_the_offset() -> None:
 def test_records_of_a_newer_raftka_are_refused_as_a_whole() -> None:
     import msgpack
 
-    for row in ((99, 0, ()), (TopicDeleted.KIND, TopicDeleted.VERSION + 1, (A, "new"))):
+    number, version = NUMBERS[TopicDeleted]
+    for row in ((99, 0, ()), (number, version + 1, (A, "new"))):
         with pytest.raises(UnknownRecord, match="newer than this node"):
             MetadataImage().apply_entry(1, msgpack.packb((1, [row])))
     with pytest.raises(UnknownRecord, match="snapshot version 9"):

@@ -1,7 +1,6 @@
 """What one command changes in many partitions goes into the metadata log in portions: their size, and that each is correct on its own."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from random import Random
 
 import pytest
@@ -180,7 +179,7 @@ def test_all_replicas_of_a_directory_that_is_back_fit_into_the_entry_of_the_regi
     run = Run(crowded(offline, partitions, more_directories=(), missing_directories=(SECOND, THIRD)), 2, 3)
     held = tuple([each._replace(partitions=tuple(range(partitions))) for each in EVERY_REPLICA])
 
-    entries = run.entries(replace(SAME_DISKS, failed_directories=1, held=(HeldReplicas(SECOND, held),)))
+    entries = run.entries(SAME_DISKS._replace(failed_directories=1, held=(HeldReplicas(SECOND, held),)))
 
     assert [type(record) for record in entries[-1]] == [BrokerRegistered, ReplicasMarked]
     assert {partition.offline for partition in run.partitions()} == {()}

@@ -23,7 +23,7 @@ class Context:
 @dataclass(frozen=True, slots=True)
 class Outcome:
     records: Sequence[Record] = ()  # one atomic batch
-    reply: Any = None  # plain values; what type, says the command's REPLY
+    reply: Any = None  # plain values; what type, says REPLIES (commands.py)
     confirm: bool = False  # a reply without records: only when it is sure that no other controller has decided meanwhile
     hand_over: bool = False  # once it is committed and answered, another node shall be the controller
     rest: Optional["Rest"] = None  # more than one entry takes: it is decided when this one is appended, and only the last one has the reply

@@ -5,7 +5,6 @@ lead; nobody else may, unless the topic allows unclean election. Knows no time a
 """
 
 from collections.abc import Callable, Collection
-from dataclasses import replace
 
 from raftka.metadata.commands import AlteredPartition, AlterPartition, Change
 from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
@@ -102,10 +101,10 @@ def to_preferred(image: MetadataImage, most: int) -> list[Record]:
 def changed(topic_id: bytes, index: int, before: PartitionImage, after: PartitionImage) -> PartitionChanged:
     now = PartitionChanged(topic_id, index, after.leader, after.leader_epoch, after.isr, after.partition_epoch)
     if before.offline != after.offline:
-        now = replace(now, offline=after.offline)
+        now = now._replace(offline=after.offline)
     if (before.replicas, before.adding, before.removing) == (after.replicas, after.adding, after.removing):
         return now
-    return replace(now, replicas=after.replicas, adding=after.adding, removing=after.removing)
+    return now._replace(replicas=after.replicas, adding=after.adding, removing=after.removing)
 
 
 def alter(image: MetadataImage, command: AlterPartition) -> tuple[list[Record], tuple[AlteredPartition, ...]]:

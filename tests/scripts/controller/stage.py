@@ -340,7 +340,7 @@ class ControllerStage:
                 )
             case ConfigSet(kind, resource, name, value):
                 return f"{'' if kind == TOPIC else f'{NAMES[kind]}:'}{resource} {name}" + (f"={value}" if value is not None else " unset")
-        values = ((name, getattr(record, name)) for name in record.__slots__)
+        values = record._asdict().items()
         return " ".join(f"{name}={_text(value)}" for name, value in values if name not in ("incarnation_id", "endpoints") and value not in (None, ()))
 
     def _reply(self, reply: Any) -> Iterator[str]:
