@@ -1,5 +1,5 @@
 // lg: a load generator for any broker that speaks Kafka's protocol. One thread, epoll. It makes its own frames (Produce v7, Fetch v11,
-// OffsetCommit v2), looks at the error code of every reply, and reads the brokers' CPU time from their process clocks.
+// OffsetCommit v8), looks at the error code of every reply, and reads the brokers' CPU time from their process clocks.
 //
 //   lg produce|fetch|commit|e2e|wide -T HOST:PORT/PARTITION[,HOST:PORT/PARTITION...] [options]
 //     -n NAME    topic (t)
@@ -156,11 +156,19 @@ static size_t fetch_frame(u8 *f, int partition, int64_t offset, int max_bytes) {
     return finish(f, p);
 }
 
-static size_t commit_frame(u8 *f, int partition) {
-    u8 *p = w64(wstr(w32(wstr(header(f, OFFSET_COMMIT, 2), group), -1), ""), -1);
-    p = wstr(w64(w32(w32(wstr(w32(p, 1), topic), 1), partition), 42), "");
-    head_len = 32 + strlen(topic);
-    error_at = 4 + 4 + 4 + 2 + strlen(topic) + 4 + 4;
+static u8 *wcompact(u8 *p, const char *s) {  // shorter than 127 bytes
+    size_t n = strlen(s);
+    p = w8(p, n + 1);
+    memcpy(p, s, n);
+    return p + n;
+}
+
+static size_t commit_frame(u8 *f, int partition) {  // of no member
+    u8 *p = wcompact(w32(wcompact(w8(header(f, OFFSET_COMMIT, 8), 0), group), -1), "");
+    p = w32(w8(wcompact(w8(w8(p, 0), 2), topic), 2), partition);
+    p = w8(w8(w8(wcompact(w32(w64(p, 42), -1), ""), 0), 0), 0);
+    head_len = 4 + 4 + 1 + 4 + 1 + 1 + strlen(topic) + 1 + 4 + 2 + 3;
+    error_at = head_len - 5;
     return finish(f, p);
 }
 
