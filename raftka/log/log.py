@@ -39,6 +39,7 @@ class Log(DurableLog):
     __slots__ = (
         "_aborted_known_from",
         "_after_ms",
+        "_as_made",
         "_before_ms",
         "_epoch",
         "_finding",
@@ -89,13 +90,8 @@ class Log(DurableLog):
     def configure(self, config: LogConfig) -> None:
         super().configure(config)
         self._log_append_time = config.message_timestamp_type == "LogAppendTime"
-        self._special = (
-            self._log_append_time
-            or config.compacted
-            or config.validation == "records"
-            or config.compression_type != "producer"
-            or config.schemas is not None
-        )
+        self._as_made = not self._log_append_time and config.compression_type == "producer" and config.schemas is None
+        self._special = not self._as_made or config.compacted or config.validation == "records"
         self._after_ms = config.message_timestamp_after_max_ms
         self._before_ms = config.message_timestamp_before_max_ms
         self._max_batch_bytes = -1 if self.failed else config.max_message_bytes
@@ -186,15 +182,20 @@ class Log(DurableLog):
         self._append_given(batch, _unpack(batch))
         return self.end_offset
 
-    def append_of_coordinator(self, batch: memoryview, leader_epoch: int) -> int:
-        """As leader, stage records that a coordinator writes for a producer, in its transaction and without a sequence; returns the next offset.
+    def takes_as_made(self, size: int) -> bool:
+        """Whether a coordinator's batch of so many bytes needs neither checks nor changes."""
+        return self._as_made and size <= self._max_batch_bytes and size <= self._segment_bytes
 
-        Raises KafkaError: INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, KAFKA_STORAGE_ERROR.
+    def append_of_coordinator(self, batch: memoryview, leader_epoch: int) -> int:
+        """As leader, stage records of a coordinator's: its own, or those it writes for a producer, in its transaction and without a sequence.
+
+        Returns the next offset. Raises KafkaError: INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, KAFKA_STORAGE_ERROR.
         """
         if self._max_batch_bytes < 0:
             self._refuse_size()
         header = _unpack(batch)
-        self.producers.admit(header[9], header[10], header[11], header[12], header[5] & TRANSACTIONAL)
+        if header[9] >= 0:
+            self.producers.admit(header[9], header[10], header[11], header[12], header[5] & TRANSACTIONAL)
         _pack(batch, 0, self.end_offset, len(batch) - 12, leader_epoch)
         self._append_given(batch, _unpack(batch))
         return self.end_offset

@@ -13,9 +13,11 @@ import pytest
 
 import raftka
 from raftka.wire.messages.fetch import FETCH
+from raftka.wire.messages.offsets import OFFSET_COMMIT
 from raftka.wire.messages.produce import PRODUCE
 from tests.broker.requests import batch, fetch, produce, produced
 from tests.broker.stage import Stage, Wire
+from tests.broker.test_commit_plan import Committer
 
 HOME = raftka.__file__.rpartition("/")[0] + "/"
 NOT_COUNTED = HOME + "runtime/simulated/"
@@ -78,3 +80,25 @@ def test_a_fetch() -> None:
         found = counted(lambda: wire.ask(FETCH, row, 17))
 
     assert found == pytest.approx(68.0, rel=TOLERANCE)
+
+
+@pytest.mark.parametrize(("commits", "expected"), [(1, 921.0), (10, 3650.0)], ids=["one", "ten at once"])
+def test_a_commit_of_offsets(commits: int, expected: float) -> None:
+    with Stage(3, offsets_topic_num_partitions="1", offsets_topic_replication_factor="3") as stage:
+        stage.create("t", commits)
+        client = Committer(stage)
+        wires = [stage.wire(client.node_id) for _ in range(commits)]
+
+        rows = [client.row(5) for _ in wires]
+        for partition, row in enumerate(rows):
+            row.topics[0].partitions[0].partition_index = partition
+
+        def commit() -> None:
+            for wire, row in zip(wires, rows, strict=True):
+                wire.request(OFFSET_COMMIT, row, 8)
+            for wire in wires:
+                assert wire.answer(OFFSET_COMMIT, 8).topics[0].partitions[0].error_code == 0
+
+        found = counted(commit)
+
+    assert found == pytest.approx(expected, rel=TOLERANCE)

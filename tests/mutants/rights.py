@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from raftka.broker.fastpath.commit import CommitPlan
 from raftka.broker.fastpath.produce import ProducePlan
 from raftka.broker.network.access.acl_authorizer import AclAuthorizer
 from raftka.metadata.image import Delta, MetadataImage
@@ -61,3 +62,9 @@ def node_that_comes_back_forgets_what_was_revoked(on_image: Any) -> Any:
 def short_way_does_not_ask_for_the_id(_: Any) -> Any:
     """A producer that has lost the right on its transactional id goes on, as long as its requests look alike (once real)."""
     return lambda self, connection: self.transactional is not None
+
+
+@mutant(CommitPlan, "_may")
+def short_way_does_not_ask_for_topics(_: Any) -> Any:
+    """A consumer that has lost the right to read a topic goes on to commit its offsets, as long as its requests look alike."""
+    return lambda self, connection: True

@@ -7,6 +7,7 @@ from raftka.wire.errors import Code
 from tests.broker.rights import WITH_ACLS, admin_of, create_acls, delete_acl, pat, topic_acl, written
 from tests.broker.sasl import log_in
 from tests.broker.stage import Stage
+from tests.broker.test_commit_plan import Committer
 from tests.broker.test_transaction_rights import Deny, write
 from tests.broker.test_transactions import Client
 from tests.metadata.test_controller import fenced_for_silence
@@ -73,6 +74,16 @@ def short_way_does_not_ask_for_the_id() -> None:
         assert [write(client, wire, sequence) for sequence in range(5)] == [0] * 5
         stage.nodes[1].dispatcher.authorizer = Deny("WRITE", "transactional-id", "x")
         assert write(client, wire, 5) == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a producer without the right on its id goes on"
+
+
+@finds
+def short_way_does_not_ask_for_topics() -> None:
+    with Stage(offsets_topic_num_partitions="1") as stage:
+        stage.create("t")
+        client = Committer(stage)
+        assert [client.commit(offset) for offset in range(3)] == [0] * 3
+        stage.nodes[1].dispatcher.authorizer = Deny("READ", "topic", "t")
+        assert client.commit(3) == Code.TOPIC_AUTHORIZATION_FAILED, "a consumer without the right to read goes on"
 
 
 def topic_of(stage: Stage) -> None:

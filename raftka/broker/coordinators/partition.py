@@ -402,7 +402,7 @@ class CoordinatorPartition:
         now_ms = self._runtime.clock.wall_ms()
         batch = build_batch([(key, value, (), now_ms) for key, value in records], compression=self._runtime.compression)
         try:
-            _, self.committed_offset, _, _ = self.partition.append(memoryview(batch), -1, now_ms, self)
+            self.committed_offset = self.partition.append_made(memoryview(batch), now_ms, self)
         except KafkaError as error:
             replies, self._replies = self._replies, []
             for ticket, _ in replies:

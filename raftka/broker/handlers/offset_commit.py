@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, repeat
 
+from raftka.broker.fastpath.commit import remember
 from raftka.broker.handlers.coordinator_request import PARTITIONS_OF_COMMAND, ask, ask_all, check_group
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import TOPIC
@@ -31,6 +32,8 @@ def offset_commit(request: Request[OffsetCommitRequest], services: Services) -> 
     parts, refused = yield from parts_of(request, request.body.topics, (_name(request, services, topic) for topic in request.body.topics))
     commands = [_command(request, part) for part in parts]
     if len(commands) == 1:
+        if not refused:
+            remember(request, commands[0], services.groups.runtime, services.metadata)
         return ask(request, services, request.body.group_id, commands[0], lambda request, answer: _answer(refused, commands, request, [answer]))
     questions = [(request.body.group_id, command, "READ") for command in commands]
     return (yield from ask_all(request, services, len(questions), questions, partial(_answer, refused, commands)))

@@ -225,6 +225,13 @@ class Partition:
         """
         return self._append_own(lambda epoch: self.log.append_marker(marker, epoch, now_ms), connection)
 
+    def append_made(self, batch: memoryview, now_ms: int, connection: object) -> int:
+        """As leader, append records that a coordinator has made; returns the next offset. Raises KafkaError."""
+        if not self.log.takes_as_made(len(batch)):
+            return self.append(batch, -1, now_ms, connection)[1]
+        self.produced += 1
+        return self.append_of_coordinator(batch, connection)
+
     def append_of_coordinator(self, batch: memoryview, connection: object) -> int:
         """As leader, append a coordinator's records in a producer's transaction; returns the next offset. Raises KafkaError."""
         return self._append_own(lambda epoch: self.log.append_of_coordinator(batch, epoch), connection)

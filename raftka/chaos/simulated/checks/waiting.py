@@ -10,6 +10,7 @@ from typing import Any
 
 from raftka.broker.coordinators.marker_sender import MarkerSender
 from raftka.broker.coordinators.partition import CoordinatorPartition
+from raftka.broker.fastpath.commit import CommitWait
 from raftka.broker.fastpath.follow import FollowWait
 from raftka.broker.handlers.coordinator_request import CoordinatorRequest
 from raftka.broker.handlers.fetch import Fetch
@@ -39,7 +40,9 @@ class Waiting:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self._since: dict[tuple[Node, object, str], float] = {}
-        self._asked: dict[CoordinatorPartition, list[CoordinatorRequest[Any, Any]]] = {}  # what waited in each when it was last looked at
+        self._asked: dict[
+            CoordinatorPartition, list[CoordinatorRequest[Any, Any] | CommitWait]
+        ] = {}  # what waited in each when it was last looked at
 
     def begin(self) -> None:
         self.cluster.world.at(self.cluster.world.now + EVERY_S, self._check)
@@ -61,10 +64,10 @@ class Waiting:
         """Requests that waited in a coordinator that is not here any more."""
         coordinators = list(node.groups.runtime.partitions.values()) if hasattr(node, "groups") else []
         for coordinator in coordinators:
-            self._asked[coordinator] = [each for each in coordinator.waiting if isinstance(each, CoordinatorRequest)]
+            self._asked[coordinator] = [each for each in coordinator.waiting if isinstance(each, CoordinatorRequest | CommitWait)]
         for coordinator, asked in list(self._asked.items()):
             if coordinator.gone and coordinator.partition.manager.context is node.context:
-                left = self._asked[coordinator] = [each for each in asked if each.pending is not None and not each.pending.over]
+                left = self._asked[coordinator] = [each for each in asked if _waits(each)]
                 if not left:
                     del self._asked[coordinator]
                 for each in left:
@@ -82,6 +85,11 @@ class Waiting:
             if topic is not None and partition.log.failed is None and node.node_id not in topic.partitions[partition.index].offline:
                 for wrong in _role(partition, topic.partitions[partition.index], node.node_id):
                     yield partition, f"{partition.name} {wrong}", HEARTBEAT_S
+
+
+def _waits(ticket: CoordinatorRequest[Any, Any] | CommitWait) -> bool:
+    answer = ticket if isinstance(ticket, CommitWait) else ticket.pending
+    return answer is not None and not answer.over
 
 
 def found_in(node: Node) -> Iterator[Found]:

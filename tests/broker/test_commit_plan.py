@@ -1,0 +1,141 @@
+"""The short way of OffsetCommit answers byte for byte what the long one does, and is left when anything is different."""
+
+import pytest
+
+from raftka.broker.coordinators.partition import CoordinatorPartition
+from raftka.broker.fastpath.commit import PARTITIONS, CommitPlan
+from raftka.wire.errors import Code
+from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
+from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH, OffsetCommitRequest
+from tests.broker.stage import Stage
+from tests.broker.test_fast_paths import short_ways
+
+GROUP = "g"
+TOPICS = ("t", "u")
+
+
+class Committer:
+    """One connection to the coordinator of the group."""
+
+    def __init__(self, stage: Stage, version: int = 8) -> None:
+        self.stage, self.version = stage, version
+        wire = stage.wire()
+        found = wire.ask(FIND_COORDINATOR, FIND_COORDINATOR.request(key=GROUP, key_type=0), 3)
+        while found.error_code:
+            stage.world.run(stage.world.now + 0.1)
+            found = wire.ask(FIND_COORDINATOR, FIND_COORDINATOR.request(key=GROUP, key_type=0), 3)
+        self.node_id = found.node_id
+        self.wire = stage.wire(self.node_id)
+        stage.wait(lambda: all(each.loaded for each in self.coordinators) and bool(self.coordinators))
+
+    @property
+    def coordinators(self) -> list[CoordinatorPartition]:
+        return list(self.stage.nodes[self.node_id].groups.runtime.partitions.values())
+
+    def row(self, *offsets: int, topic: str = "t", committed_metadata: str | None = "") -> OffsetCommitRequest:
+        """An offset for each partition of the topic, from the first on."""
+        rows = OFFSET_COMMIT.request.topics
+        topic_id = self.stage.nodes[self.node_id].context.metadata.image.topic_ids.get(topic, bytes(16))
+        partitions = [
+            rows.partitions(partition_index=at, committed_offset=each, committed_metadata=committed_metadata) for at, each in enumerate(offsets)
+        ]
+        topics = [rows(name=topic, topic_id=topic_id, partitions=partitions)]
+        return OFFSET_COMMIT.request(group_id=GROUP, generation_id_or_member_epoch=-1, member_id="", topics=topics)
+
+    def ask(self, row: OffsetCommitRequest) -> bytes:
+        """The answer without its correlation id."""
+        self.wire.request(OFFSET_COMMIT, row, self.version)
+        data = self.wire.frame()
+        assert data is not None
+        return data[4:]
+
+    def commit(self, *offsets: int) -> int:
+        """The error of the first partition."""
+        return self.wire.ask(OFFSET_COMMIT, self.row(*offsets), self.version).topics[0].partitions[0].error_code
+
+    def committed(self) -> dict[tuple[str, int], tuple[int, int, str | None]]:
+        found = self.wire.ask(OFFSET_FETCH, OFFSET_FETCH.request(group_id=GROUP, topics=None), 7)
+        return {
+            (topic.name, each.partition_index): (each.committed_offset, each.committed_leader_epoch, each.metadata)
+            for topic in found.topics
+            for each in topic.partitions
+        }
+
+
+def stage_of_topics() -> Stage:
+    return Stage(offsets_topic_num_partitions="1")
+
+
+@pytest.mark.parametrize("version", range(2, 11))
+def test_commits_that_differ_in_their_offsets(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = []
+    for open in (True, False):
+        with stage_of_topics() as stage, short_ways(monkeypatch, CommitPlan, open=open) as taken:
+            for topic in TOPICS:
+                stage.create(topic, 2)
+            client = Committer(stage, version)
+            answers = [client.ask(client.row(at, 1000 + at)) for at in range(4)]
+            answers.append(client.ask(client.row(7, 8, committed_metadata="m")))
+            answers.append(client.ask(client.row(2**62, -(2**62), committed_metadata="m")))
+            two = client.row(11, 12)
+            two.topics = [*two.topics, *client.row(13, topic="u").topics]
+            answers += [client.ask(two), client.ask(two)]
+            answers.append(client.ask(client.row(5, 6, 7)))  # there is no third
+            answers.append(client.ask(client.row(6, 7, 8)))
+            before = client.committed()
+            row = client.row(5, 6)
+            answers += [client.ask(row), client.ask(row)]
+            stage.delete("t")
+            answers += [client.ask(row), client.ask(row)]
+            told.append((answers, before, client.committed()))
+            if open:
+                gone = version < 10  # where it is named by its id, the coordinator is not asked any more
+                assert taken == [True] * 3 + [False, True, False, True, False, True, False, True] + [gone, gone]
+
+    assert told[0] == told[1]
+    before, after = told[0][1:]
+    assert before == {("t", 0): (6, -1, ""), ("t", 1): (7, -1, ""), ("u", 0): (13, -1, "")}
+    assert after == {("u", 0): (13, -1, "")}
+
+
+def test_a_member_s_commits_are_checked_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    with stage_of_topics() as stage, short_ways(monkeypatch, CommitPlan) as taken:
+        stage.create("t")
+        client = Committer(stage)
+        row = client.row(1)
+        row.member_id, row.generation_id_or_member_epoch = "stranger", 3
+        for _ in range(2):
+            assert client.wire.ask(OFFSET_COMMIT, row, 8).topics[0].partitions[0].error_code == Code.ILLEGAL_GENERATION
+
+        assert taken == [True]
+
+
+def test_a_coordinator_that_has_gone_or_loads_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    with stage_of_topics() as stage, short_ways(monkeypatch, CommitPlan) as taken:
+        stage.create("t")
+        client = Committer(stage)
+        assert [client.commit(at) for at in range(2)] == [0, 0]
+        (coordinator,) = stage.nodes[1].groups.runtime.partitions.values()
+        coordinator.loaded = False
+        assert client.commit(2) == Code.COORDINATOR_LOAD_IN_PROGRESS
+        coordinator.loaded = True
+        leader, coordinator.partition.leader = coordinator.partition.leader, None
+        assert client.commit(3) == Code.NOT_COORDINATOR
+        coordinator.partition.leader = leader
+        assert client.commit(4) == 0
+
+        assert taken == [True, False, False, True]
+        assert client.committed() == {("t", 0): (4, -1, "")}
+
+
+def test_very_many_partitions_have_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    with stage_of_topics() as stage, short_ways(monkeypatch, CommitPlan) as taken:
+        stage.create("t", PARTITIONS + 1)
+        client = Committer(stage)
+        for _ in range(2):
+            assert client.commit(*range(PARTITIONS + 1)) == 0
+
+        assert taken == []
+        for _ in range(2):
+            assert client.commit(*range(PARTITIONS)) == 0
+        assert taken == [True]
