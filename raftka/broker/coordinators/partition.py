@@ -11,6 +11,8 @@ from math import inf
 from typing import Any, Protocol
 
 from raftka.broker.context import BrokerContext
+from raftka.broker.coordinators.pace import Pace
+from raftka.broker.coordinators.replies import MarkerTicket, shown_as
 from raftka.broker.network.long_work import LongWork
 from raftka.broker.replica.partition import Partition
 from raftka.coordinator.machine import Context, Machine, Outcome, OutcomeOrSteps, Record, Steps, Ticket
@@ -27,27 +29,7 @@ PART_BYTES = 128 * 1024  # of a batch, where an outcome is more than one: some t
 TICK_AGAIN_S = 1.0  # after one whose records were refused
 BATCH_OVERHEAD_BYTES = 61
 RECORD_OVERHEAD_BYTES = 30  # lengths, deltas, attributes: at most
-SHOWN_AS = {  # what an append is refused with, as a coordinator says it (Kafka's table)
-    Code.UNKNOWN_TOPIC_OR_PARTITION: Code.COORDINATOR_NOT_AVAILABLE,
-    Code.NOT_ENOUGH_REPLICAS: Code.COORDINATOR_NOT_AVAILABLE,
-    Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Code.COORDINATOR_NOT_AVAILABLE,
-    Code.REQUEST_TIMED_OUT: Code.COORDINATOR_NOT_AVAILABLE,
-    Code.NOT_LEADER_OR_FOLLOWER: Code.NOT_COORDINATOR,
-    Code.KAFKA_STORAGE_ERROR: Code.NOT_COORDINATOR,
-    Code.INVALID_PRODUCER_EPOCH: Code.INVALID_PRODUCER_EPOCH,
-    Code.INVALID_TXN_STATE: Code.INVALID_TXN_STATE,
-}
-
-AS_MARKER = {  # what a coordinator's reply is refused with, as an answer to WriteTxnMarkers says it
-    Code.NOT_COORDINATOR: Code.NOT_LEADER_OR_FOLLOWER,
-    Code.COORDINATOR_NOT_AVAILABLE: Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-}
-
 Reply = tuple[Any, Any]  # a ticket, which is called, and what with
-
-
-def shown_as(code: Code) -> KafkaError:
-    return KafkaError(SHOWN_AS.get(code, Code.UNKNOWN_SERVER_ERROR))
 
 
 class Runtime(Protocol):
@@ -80,6 +62,7 @@ class CoordinatorPartition:
         "_armed",
         "_deleted",
         "_not_before",
+        "_pace",
         "_position",
         "_queue",
         "_records",
@@ -122,6 +105,7 @@ class CoordinatorPartition:
         self._replies: list[Reply] = []
         self._size_bytes = BATCH_OVERHEAD_BYTES
         self._touched = False
+        self._pace = Pace()
         self._timer: Timer | None = None
         self._armed = inf
         self._not_before = -inf
@@ -210,7 +194,7 @@ class CoordinatorPartition:
         if not self.loaded:
             done(Code.NOT_LEADER_OR_FOLLOWER)
             return
-        self.waiting[ticket := _MarkerTicket(done)] = None
+        self.waiting[ticket := MarkerTicket(done)] = None
         self._begin(self._write_marker(marker, ticket))
 
     def _write_marker(self, marker: Marker, ticket: Ticket) -> Steps[None]:
@@ -390,7 +374,12 @@ class CoordinatorPartition:
         if self.gone:
             return
         if self._records:
-            self._append()
+            if self._pace.waits:
+                pass  # until `answered`
+            elif self._pace.looks_for_more(len(self._replies)):
+                self._runtime.clock.call_at(self._runtime.clock.now(), self._touch)
+            else:
+                self._append()
         elif self._replies:
             self._hold()
         self._arm()
@@ -416,10 +405,19 @@ class CoordinatorPartition:
         replies, self._replies = self._replies, []
         if not replies:
             return
+        held = _Held(self, replies)
+        self._pace.sent()
         if partition.leader is None:
-            _Held(self._runtime, replies).complete(Code.NOT_LEADER_OR_FOLLOWER)
+            held.complete(Code.NOT_LEADER_OR_FOLLOWER)
         else:
-            partition.wait_for_commit(self.committed_offset, self._runtime.clock.now() + self._runtime.timeout_s, _Held(self._runtime, replies))
+            partition.wait_for_commit(self.committed_offset, self._runtime.clock.now() + self._runtime.timeout_s, held)
+
+    def answered(self, replies: list[Reply], code: Code) -> None:
+        for ticket, answer in replies:
+            self._runtime.deliver(ticket, answer if code is Code.NONE else shown_as(code))
+        self._pace.arrived(len(replies))
+        if self._records and not self.gone:
+            self._touch()
 
     def abort(self, reason: str) -> None:
         """What was appended could not be written: the log has failed, and who waits for it hears that."""
@@ -471,28 +469,14 @@ def parts(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int, int]]:
     yield first, len(sizes), size
 
 
-class _MarkerTicket:
-    """Stands for a transaction coordinator that waits for its marker."""
-
-    __slots__ = ("done",)
-
-    def __init__(self, done: Callable[[Code], None]) -> None:
-        self.done = done
-
-    def __call__(self, answer: Code | KafkaError) -> None:
-        code = answer.code if isinstance(answer, KafkaError) else answer
-        self.done(AS_MARKER.get(code, code))
-
-
 class _Held:
     """Replies that wait for the high watermark."""
 
-    __slots__ = ("replies", "runtime")
+    __slots__ = ("coordinator", "replies")
 
-    def __init__(self, runtime: Runtime, replies: list[Reply]) -> None:
-        self.runtime = runtime
+    def __init__(self, coordinator: CoordinatorPartition, replies: list[Reply]) -> None:
+        self.coordinator = coordinator
         self.replies = replies
 
     def complete(self, code: Code) -> None:
-        for ticket, answer in self.replies:
-            self.runtime.deliver(ticket, answer if code is Code.NONE else shown_as(code))
+        self.coordinator.answered(self.replies, code)

@@ -1,0 +1,38 @@
+"""What a coordinator's replies say of an append that was refused. Knows no coordinator."""
+
+from collections.abc import Callable
+
+from raftka.wire.errors import Code, KafkaError
+
+SHOWN_AS = {  # what an append is refused with, as a coordinator says it (Kafka's table)
+    Code.UNKNOWN_TOPIC_OR_PARTITION: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.NOT_ENOUGH_REPLICAS: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.REQUEST_TIMED_OUT: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.NOT_LEADER_OR_FOLLOWER: Code.NOT_COORDINATOR,
+    Code.KAFKA_STORAGE_ERROR: Code.NOT_COORDINATOR,
+    Code.INVALID_PRODUCER_EPOCH: Code.INVALID_PRODUCER_EPOCH,
+    Code.INVALID_TXN_STATE: Code.INVALID_TXN_STATE,
+}
+
+AS_MARKER = {  # what a coordinator's reply is refused with, as an answer to WriteTxnMarkers says it
+    Code.NOT_COORDINATOR: Code.NOT_LEADER_OR_FOLLOWER,
+    Code.COORDINATOR_NOT_AVAILABLE: Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+}
+
+
+def shown_as(code: Code) -> KafkaError:
+    return KafkaError(SHOWN_AS.get(code, Code.UNKNOWN_SERVER_ERROR))
+
+
+class MarkerTicket:
+    """Stands for a transaction coordinator that waits for its marker."""
+
+    __slots__ = ("done",)
+
+    def __init__(self, done: Callable[[Code], None]) -> None:
+        self.done = done
+
+    def __call__(self, answer: Code | KafkaError) -> None:
+        code = answer.code if isinstance(answer, KafkaError) else answer
+        self.done(AS_MARKER.get(code, code))
