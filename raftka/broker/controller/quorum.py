@@ -52,11 +52,9 @@ class Link:
 
 
 SHAPES: dict[Kind, tuple[type, ...]] = {
-    Kind.RAFT: (dict,),
     Kind.CALL: (int, str, list),
     Kind.OBSERVE: (int,),
-    Kind.PING: (),
-}  # of what other nodes ask
+}  # of what other nodes ask, but for messages of voters
 
 
 def _has_shape(kind: Kind, fields: Fields) -> bool:
@@ -165,7 +163,6 @@ class Quorum:
         self._syncing = False
         self.core.synced()
         self._ship()
-        self.poke()
 
     def _hand_out(self) -> None:
         """Messages may leave, and entries are committed."""
@@ -191,7 +188,10 @@ class Quorum:
             self._handing_over.set()
         if core.wants_snapshot and self.context.metadata.image.offset:
             core.snapshot(self.context.metadata.image.offset, self.context.metadata.image.to_snapshot())
-        self._arm(core.next_deadline())
+        if core.has_work:
+            self.poke()
+        else:
+            self._arm(core.next_deadline())
 
     def _arm(self, when: float) -> None:
         if when < self._step_at or self._step_at <= self.clock.now():
@@ -416,7 +416,7 @@ class Quorum:
         core, host = self.core, self.host
         assert core is not None
         assert host is not None
-        if not _has_shape(kind, fields):
+        if not (fields if kind is Kind.RAFT else _has_shape(kind, fields)):  # RaftCore looks at its messages itself
             raise ProtocolError(f"{kind.name} without its fields")
         if kind is Kind.RAFT and peer.node_id in self.links:
             try:

@@ -99,7 +99,10 @@ class RaftCore:
     def active(self) -> bool:
         """This node leads, and every entry that was ever committed is committed here too: it may act as the controller."""
         voter = self._voter
-        return voter.active and self._commit_index >= voter.own_no_op
+        return voter.state == LEADER and self._commit_index >= voter.own_no_op
+
+    def active_in(self, term: int) -> bool:
+        return self._voter.term == term and self.active
 
     @property
     def formed(self) -> bool:
@@ -217,6 +220,11 @@ class RaftCore:
             self._release()
         else:
             self._release_early()
+
+    @property
+    def has_work(self) -> bool:
+        """Something has come since the last step."""
+        return not self._untouched
 
     def next_deadline(self) -> float:
         """When to step at the latest, on the clock that `step` is given."""

@@ -90,6 +90,7 @@ class Engine(SyncObj):  # type: ignore[misc]
         self.outbox: list[tuple[int, Message]] = []
         self.majority = len(voters) // 2 + 1
         self.send_now = False  # a round of append_entries need not wait for the heartbeat
+        self._quiet = False  # the round tells of a commit, and nothing else: nobody waits for answers to it
         self.sequence = 0  # of the last round; echoed in every answer
         self._sent: dict[int, list[tuple[int, int]]] = {}  # voter -> (last index, bytes) of what it has not acknowledged
         self._again_since: dict[int, int] = {}  # voter -> the round in which it was sent again what it had missed
@@ -298,8 +299,9 @@ class Engine(SyncObj):  # type: ignore[misc]
 
     def _SyncObj__applyLogEntries(self) -> bool:
         """Let RaftCore hand out committed entries instead. True: tell the followers at once."""
-        self.send_now |= self._SyncObj__raftLastApplied != self.commit_index
-        self._SyncObj__raftLastApplied = self.commit_index
+        if self._SyncObj__raftLastApplied != self.commit_index:
+            self._quiet = not self.send_now and self.now <= self.heartbeat_at()
+            self._SyncObj__raftLastApplied, self.send_now = self.commit_index, True
         return self.send_now
 
     def _checkCommandsToApply(self) -> None:
@@ -328,11 +330,13 @@ class Engine(SyncObj):  # type: ignore[misc]
             head: Message = {"prevLogIdx": previous, "prevLogTerm": self.journal.term_at(previous), "entries": []}
             self.ship(node, {"type": "append_entries", "term": self.term, "commit_index": self.commit_index, **head})
         SyncObj._SyncObj__sendAppendEntries(self)
-        self._SyncObj__connectedNodes = connected
+        self._SyncObj__connectedNodes, self._quiet = connected, False
 
     def _window_full(self, node: Node) -> bool:
-        sent = self._sent.get(node.id, [])
-        return sum(size for _, size in sent) >= self.config.window_bytes and self.next_index[node] > self.journal.base.index
+        sent = self._sent.get(node.id)
+        if not sent:
+            return False
+        return sum([size for _, size in sent]) >= self.config.window_bytes and self.next_index[node] > self.journal.base.index
 
     def ship(self, node: Node, message: Message) -> None:
         """Send SyncObj's message, with the fields that it leaves out. Taking the node from the connected ones ends this round's loop for it."""
@@ -345,7 +349,9 @@ class Engine(SyncObj):  # type: ignore[misc]
             self._SyncObj__connectedNodes.discard(node)
         elif message["type"] == "append_entries":
             message |= {"seq": self.sequence, "promote": self.promise_to(node.id)}
-            if message["entries"]:
+            if not message["entries"]:
+                message["quiet"] = self._quiet
+            else:
                 size = sum(len(entry[0]) for entry in message["entries"])
                 self._sent.setdefault(node.id, []).append((message["entries"][-1][1], size))
                 if self._window_full(node):

@@ -35,6 +35,7 @@ class Voter(Engine):
         self._receiver = SnapshotReceiver()
         self._verified_term, self._verified, self._mismatched = 0, 0, False
         self._answering = 0  # the sequence of the message at hand
+        self._unasked = False  # its sender does not wait for an acknowledgement
         self._echoed: dict[int, int] = {}  # voter -> the last round it has answered in this term
         self._joining: dict[int, _Joining] = {}
         self.reads: list[tuple[int, Done]] = []  # (round that a majority must answer, who asks)
@@ -126,7 +127,7 @@ class Voter(Engine):
             self.forbid(f"voter {node.id} leads the same term")
         if message["term"] != self._verified_term:
             self._verified_term, self._verified, self._mismatched = message["term"], self.commit_index, False
-        self._answering = message["seq"]
+        self._answering, self._unasked = message["seq"], message.get("quiet") is True
         self.leader_heard()
         return True
 
@@ -180,6 +181,8 @@ class Voter(Engine):
 
     def _SyncObj__sendNextNodeIdx(self, node: Node, reset: bool = False, nextNodeIdx: int | None = None, success: bool = False) -> None:
         """An acknowledgement says of which term it is. After a mismatch the leader goes back to what is known to be equal, not step by step."""
+        if success and self._unasked:
+            return
         index = self.journal.last.index + 1 if nextNodeIdx is None else nextNodeIdx
         if reset:
             index = self._restart_at()
