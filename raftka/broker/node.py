@@ -275,7 +275,7 @@ class Node:
         self.fetch_sessions.review()
 
     def _publish(self, delta: Delta) -> None:
-        if self.context.stopped:
+        if self.context.stopped or (self.metadata.published and delta.of_extensions_alone):
             return
         if self.acls is not None and self.acls.on_image(self.image, delta):
             self._rights_changed()

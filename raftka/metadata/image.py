@@ -146,6 +146,12 @@ class Delta:
     quotas_changed: bool = False
     reloaded: bool = False  # the image came from a snapshot: take everything as changed
 
+    @property
+    def of_extensions_alone(self) -> bool:
+        """Extensions have changed, and nothing that a broker's other parts look at."""
+        others = self.topics_changed, self.topics_deleted, self.partitions_changed, self.brokers_changed, self.configs_changed, self.acls_changed
+        return bool(self.extensions_changed) and not (self.cluster_formed or self.quotas_changed or self.reloaded or any(others))
+
 
 @dataclass(frozen=True, slots=True)
 class MetadataImage:

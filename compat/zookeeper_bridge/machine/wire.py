@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import msgpack
 
+from raftka.metadata.records import PACKED_BYTES
 from zookeeper_bridge.tree.acl import Identity
 
 
@@ -81,7 +82,7 @@ def row_of_write(write: Write, identities: int) -> tuple[object, ...]:
 
 
 def pack_rows(origin: bytes, identities: Sequence[Sequence[Identity]], rows: Sequence[tuple[object, ...]]) -> bytes:
-    data: bytes = msgpack.packb((origin, identities, rows), unicode_errors="surrogatepass")
+    data: bytes = msgpack.packb((origin, identities, rows), unicode_errors="surrogatepass", buf_size=PACKED_BYTES)
     return data
 
 
@@ -95,7 +96,7 @@ def unpack_batch(data: bytes) -> Batch:
 
 
 def pack_answer(zxid: int, results: Sequence[Result]) -> bytes:
-    data: bytes = msgpack.packb((zxid, results))
+    data: bytes = msgpack.packb((zxid, results), buf_size=PACKED_BYTES)
     return data
 
 

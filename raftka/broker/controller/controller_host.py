@@ -63,7 +63,7 @@ class ControllerHost:
     @property
     def active(self) -> bool:
         """Not from the moment on in which the core steps down: the commit index may then be that of another leader's entries."""
-        return self.machine is not None and self.core.active and self.core.term == self._term
+        return self.machine is not None and self.core.active_in(self._term)
 
     def submit(self, command: Command, done: Done) -> None:
         """`done` is called when the outcome is committed, and all that it or its refusal was decided on. NOT_CONTROLLER: ask another node."""
@@ -123,7 +123,8 @@ class ControllerHost:
             self.context.metrics.hit(error.limit)
             refused = KafkaError(Code.POLICY_VIOLATION, str(error))
         self._delayed.add(self._last_index, _Reply(done, refused, reply))
-        self._release()
+        if self.active:
+            self._release()
         self._arm()
 
     def _continue_later(self, rest: Rest, done: Done) -> None:
@@ -206,17 +207,18 @@ class ControllerHost:
 
     def advanced(self) -> None:
         """Leadership or the commit index may have changed."""
-        if self.machine is not None and not self.active:
+        active = self.active
+        if self.machine is not None and not active:
             self._end()
-        if self.machine is None and self.core.active:
+        if not active:
+            if not self.core.active:
+                return
             self._begin()
-        if self.machine is not None:
-            self.view.voters_heard(self.heard)
+        self.view.voters_heard(self.heard)
         self._release()
 
     def _release(self) -> None:
-        if not self.active:
-            return
+        """Called while this node is active."""
         committed = self.core.commit_index
         while self._proposed and self._proposed[0][0] <= committed:
             self.context.metrics.commits.add(self.clock.now() - self._proposed.popleft()[1])

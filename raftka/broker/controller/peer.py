@@ -14,6 +14,7 @@ import msgpack
 from raftka.broker.controller.boot_counter import Start, start_of
 from raftka.broker.controller.peer_login import DialingLogin, LoginRefused, PeerLogin
 from raftka.limits import CONTROLLER_FRAME_BYTES, GREETING_BYTES, PEER_OUTPUT_BYTES, REQUEST_BYTES, Limit
+from raftka.metadata.records import PACKED_BYTES
 from raftka.runtime.interfaces import Transport
 from raftka.wire.errors import ProtocolError
 from raftka.wire.frame import FrameBuffer
@@ -73,6 +74,7 @@ class Peer:
     ) -> None:
         self.certified: frozenset[int] | None = None  # the ids of nodes that the other side's certificate is for; None: it names none
         self.hello: Hello | None = None
+        self.node_id = -1  # of the other side, from its greeting on
         self.transport: Transport | None = None
         self.address = ""  # of the other side
         self.limit_hit: Limit | None = None
@@ -92,10 +94,6 @@ class Peer:
         self._refused = False  # it has failed to log in
 
     @property
-    def node_id(self) -> int:
-        return self.hello.node_id if self.hello is not None else -1
-
-    @property
     def crowded(self) -> bool:
         return self._out_bytes > PEER_OUTPUT_BYTES.value
 
@@ -103,7 +101,7 @@ class Peer:
         """Lost when the connection is: whoever must know asks again."""
         if self.transport is None:
             return
-        data = msgpack.packb((int(kind), *fields))
+        data = msgpack.packb((kind, *fields), buf_size=PACKED_BYTES)
         self._out.append(len(data).to_bytes(4, "big") + data)
         self._out_bytes += len(data) + 4
         self.traffic.sent_bytes += len(data) + 4
@@ -224,6 +222,6 @@ class Peer:
             raise ProtocolError(f"node {node_id} belongs to cluster {cluster_id}, this one to {mine}")
         if self.certified is not None and node_id not in self.certified:
             raise ProtocolError(f"the certificate is for node {', '.join(map(str, sorted(self.certified)))}, not for node {node_id}")
-        self.hello = hello
+        self.hello, self.node_id = hello, node_id
         self._frames.limit_bytes = CONTROLLER_FRAME_BYTES.value
         self._on_hello(self)

@@ -3,6 +3,9 @@
 The names inside `append_entries`, `next_node_idx`, `request_vote`, `response_vote` and `timeout_now` are pysyncobj's, the others are ours.
 """
 
+from collections.abc import Callable
+from operator import itemgetter
+
 from raftka.limits import METADATA_SNAPSHOT_BYTES
 from raftka.metadata.quorum.journal import Standing
 from raftka.metadata.quorum.raft_types import MalformedMessage, Message
@@ -30,11 +33,23 @@ SHAPES: dict[str, dict[str, type]] = {
 REGULAR, NO_OP = b"\x00", b"\x01"  # pysyncobj's command types that we use; the others change membership and code versions
 
 
+def _quick(shape: dict[str, type]) -> tuple[Callable[[Message], tuple[object, ...]], tuple[type, ...], Callable[[Message], tuple[int, ...]]]:
+    """The values of all fields, their types, and the numbers among them."""
+    numbers = [name for name, kind in shape.items() if kind is int]
+    return itemgetter(*shape, "type"), (*shape.values(), str), itemgetter(*numbers, numbers[0])
+
+
+_QUICK = {name: _quick(shape) for name, shape in SHAPES.items()}
+
+
 def check_message(message: Message) -> None:
     """Raises MalformedMessage. A field too much is a newer version's, and no harm."""
     shape = SHAPES.get(str(message.get("type"))) if isinstance(message, dict) else None
     if shape is None:
         raise MalformedMessage(f"no message of a voter: {str(message)[:100]}")
+    values, kinds, numbers = _QUICK[message["type"]]
+    if shape.keys() <= message.keys() and tuple(map(type, values(message))) == kinds and min(numbers(message)) >= 0:
+        shape = {}  # most often
     for name, kind in shape.items():
         value = message.get(name)
         if (value.__class__ is not kind and not isinstance(value, kind)) or (kind is int and value < 0):  # type: ignore[operator]  # a number by now

@@ -1,0 +1,18 @@
+"""How many calls of the interpreter a set costs in raftka/ (tests/broker/test_call_counts.py tells how they are counted): on all three nodes."""
+
+import pytest
+
+from tests.broker.test_call_counts import TOLERANCE, counted
+from tests.zookeeper_bridge.stage import BridgeStage
+
+
+@pytest.mark.parametrize(("at_leader", "expected"), [(True, 1228.0), (False, 1307.0)], ids=["at the leader", "at a follower"])
+def test_a_set(at_leader: bool, expected: float) -> None:
+    with BridgeStage(3) as stage:
+        leader = stage.controller()
+        client = stage.client(leader if at_leader else leader % 3 + 1)
+        client.create("/z", bytes(100))
+
+        found = counted(lambda: client.set("/z", bytes(100)))
+
+    assert found == pytest.approx(expected, rel=TOLERANCE)
