@@ -5,7 +5,7 @@ record says becomes so; one about something that is not there, or that creates w
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
@@ -46,6 +46,7 @@ from raftka.metadata.records import (
     UnknownRecord,
     decode_batch,
 )
+from raftka.metadata.replaced import replaced
 from raftka.security.acls import Acl
 from raftka.security.delegation_tokens import DelegationToken, TokenCredential
 from raftka.security.scram import ScramCredential
@@ -205,7 +206,7 @@ class MetadataImage:
         came before it. Raises UnknownRecord.
         """
         if not data:
-            return replace(self, offset=index), Delta()
+            return replaced(self, {"offset": index}), Delta()
         decided_at, records = decode_batch(data)
         return self.apply(index, records if decided_at == index else ())
 
@@ -293,7 +294,7 @@ class _Draft:
             known = self.before.extensions.get(package, NO_ENTRIES).entries
             entries = known if isinstance(known, Entries) else Entries(known)
             self._own("extensions")[package] = ExtensionImage(self.offset, entries.changed(dict(changes)))
-        return replace(self.before, offset=self.offset, **self.changed)
+        return replaced(self.before, {"offset": self.offset, **self.changed})
 
     def _changed_topic(self, topic: TopicImage, partitions: tuple[PartitionImage, ...]) -> TopicImage:
         if topic.topic_id not in self.assigned:

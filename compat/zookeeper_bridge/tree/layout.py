@@ -57,6 +57,8 @@ class Layout(Projection):
     def apply(self, image: MetadataImage, delta: Delta, touched: Touched) -> Iterable[Happening]:
         """To be looked at now or never. `touched`: where the tree keeps versions of settings, and the entry has changed it."""
         before, self.image = self.image, image
+        if delta.of_extensions_alone and not touched and before.next_producer_id == image.next_producer_id:
+            return ()  # most often
         if before.topic_ids is not image.topic_ids:
             self._seen[TOPICS] = self._seen["/config/topics"] = image.offset
         if delta.brokers_changed:

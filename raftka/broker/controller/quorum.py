@@ -207,11 +207,8 @@ class Quorum:
         """Apply the committed entries that the image does not have yet."""
         core = self.core
         assert core is not None
-        while True:
-            found = core.observe(self.context.metadata.image.offset + 1)
-            if not found:
-                return
-            self._apply(found)
+        while self.context.metadata.image.offset < core.commit_index:
+            self._apply(core.observe(self.context.metadata.image.offset + 1))
 
     # who leads
 
