@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import BinaryType, StructField, StructType
+from pyspark.sql.types import StructField, StructType
 
 from pyspark_raftka import StreamReader, Task
 from raftka.json_values import JsonObject
 from raftka.pipeline.errors import OptionRefused
+from raftka.pipeline.flows.frames import PACKED
 from raftka.pipeline.flows.packs import Packing, packing_of
 from raftka.pipeline.flows.streams import StreamSpec, decoder_of, digest_of, load
 from raftka.pipeline.lake import parcels
@@ -50,9 +51,7 @@ class DefaultSource(DataSource):  # type: ignore[misc]
         fields = StructType.fromJson(spark_json(self._stream().fields or TEXT))
         every = StructType([*fields, *(StructField(f"_{name}", record[name].dataType) for name in RECORD)])
         packing = self._packing()
-        if packing is None or not packing.numbers:
-            return every
-        return StructType([every[packing.key], *(StructField(name, BinaryType()) for name in packing.columns), every[packing.at]])
+        return every if packing is None else StructType([*PACKED, every[packing.at]])
 
     def streamReader(self, schema: StructType) -> "SharedReader":
         stream, options = self._stream(), self._options()

@@ -1,17 +1,30 @@
-"""Packs of positions say what the positions themselves say, one by one, however they are cut into tasks and batches."""
+"""Packs have the rows of their trucks, and are joined by truck and time behind what is known. What is found in them: test_moves.py, test_watch.py."""
 
 import random
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 import pytest
 
 pa = pytest.importorskip("pyarrow", reason="needs raftka[pipeline]")
 
-from raftka.pipeline.flows.fences import NOWHERE, Fence, Position, moved, moves
-from raftka.pipeline.flows.packs import Packing, inside, newest, packed, packing_of, readings, together, turns
-from raftka.pipeline.flows.watch import Reading, Rules, Watched, watch
+from raftka.pipeline.flows.fences import Fence
+from raftka.pipeline.flows.packs import (
+    AT,
+    BUCKET,
+    BUCKETS,
+    PACK,
+    TRUCK,
+    Packing,
+    as_bytes,
+    bucket_of,
+    from_bytes,
+    inside,
+    newest,
+    packing_of,
+    together,
+)
 
 HOLE = ((4.0, 4.0), (6.0, 4.0), (6.0, 6.0), (4.0, 6.0))
 FENCES = (
@@ -30,13 +43,6 @@ def table(rows: list[Row]) -> Any:
     columns = {"truck": pa.array(trucks, pa.int32()), "at": moments}
     others = zip(READING, (latitudes, longitudes, speeds), strict=True)
     return pa.table({**columns, **{name: pa.array(values, pa.float64()) for name, values in others}})
-
-
-def packs(rows: list[Row], numbers: tuple[str, ...], fences: tuple[Fence, ...] = (), tasks: int = 3) -> Iterator[dict[str, Any]]:
-    """Of the only truck."""
-    for task in range(tasks):
-        for batch in packed(table(rows[task::tasks]).to_batches(max_chunksize=7), "truck", "at", numbers, fences):
-            yield from batch.to_pylist()
 
 
 def ways(draw: random.Random, count: int) -> list[Row]:
@@ -58,72 +64,63 @@ def test_inside_is_what_each_fence_says() -> None:
     assert found.any()
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_crossings_of_packs_are_those_of_positions(seed: int) -> None:
-    draw = random.Random(seed)
-    slow = fast = NOWHERE
-    for _ in range(4):
-        rows = ways(draw, draw.randrange(1, 60))
-        expected, slow = moves(FENCES, slow, [Position(row[1], float(row[2] or 0), row[3]) for row in rows])
-
-        there = together(packs(rows, PLACE, FENCES), PLACE, fast.at_us, width=2)
-        some = there.take(turns(there))
-        holding = [frozenset(fence.name for fence in FENCES if fence.holds(x, y)) for y, x in zip(*some.others[:2], strict=True)]
-        positions = [Position(*each) for each in zip(some.at_us.tolist(), *(column.tolist() for column in some.others[:2]), strict=True)]
-        found, fast = moved(fast, zip(positions, holding, strict=True))
-
-        assert (found, fast) == (expected, slow)
-
-
-@pytest.mark.parametrize("rules", [Rules(90.0, 60_000_000), Rules(None, 60_000_000), Rules(90.0, None), Rules()])
-@pytest.mark.parametrize("seed", range(10))
-def test_alarms_of_packs_are_those_of_readings(seed: int, rules: Rules) -> None:
-    draw = random.Random(seed)
-    slow: Watched | None = None
-    fast: Watched | None = None
-    for _ in range(4):
-        rows = sorted({row[1]: row for row in ways(draw, draw.randrange(1, 60))}.values(), key=lambda row: draw.random())
-        expected, slow = watch(rules, slow, [Reading(row[1], float(row[2] or 0), row[3], row[4]) for row in rows])
-
-        there = together(packs(rows, READING), READING, NOWHERE.at_us if fast is None else fast.at_us)
-        found, fast = watch(rules, fast, readings(rules, fast, there))
-
-        assert (found, fast) == (expected, slow)
-
-
-def test_a_reading_that_comes_when_its_silence_is_reported_is_too_late() -> None:
-    rules = Rules(90.0, 60_000_000)
-    silent = Watched(0, 1.0, 2.0, is_fast=False, is_silent=True)
-
-    found, now = watch(rules, silent, [Reading(30_000_000, 1.0, 2.0, 100.0), Reading(70_000_000, 1.0, 2.0, 50.0)])
-
-    assert [(each.event, each.at_us) for each in found] == [("HEARD", 70_000_000)]
-    assert now == Watched(70_000_000, 1.0, 2.0, is_fast=False, is_silent=False)
-
-
-def test_each_truck_has_its_own_pack_and_rows_without_a_place_or_a_time_have_none() -> None:
+def test_each_truck_is_in_its_bucket_and_rows_without_a_place_or_a_time_are_in_none() -> None:
     rows: list[Row] = [(1, 5, 1.0, 2.0, None), (None, 6, 3.0, 4.0, 5.0), (1, 4, None, 2.0, 1.0), (2, 7, 8.0, 9.0, 10.0), (1, 3, 1.5, 2.5, 3.5)]
 
-    (batch,) = packed(table(rows).to_batches(), "truck", "at", READING)
+    (batch,) = Packing("truck", "at", READING).rows(table(rows).to_batches())
 
-    found = {row["truck"]: together([row], READING, NOWHERE.at_us) for row in batch.to_pylist()}
-    assert {truck: each.at_us.tolist() for truck, each in found.items()} == {None: [6], 1: [3, 5], 2: [7]}
-    assert [str(each) for each in found[1].others[2]] == ["3.5", "nan"]
+    found = {row[BUCKET]: from_bytes(row[PACK]).to_pylist() for row in batch.to_pylist()}
+    assert {bucket: [(each[TRUCK], each[AT]) for each in some] for bucket, some in found.items()} == {
+        bucket_of(1): [(1, 5), (1, 3)],
+        bucket_of(None): [(None, 6)],
+        bucket_of(2): [(2, 7)],
+    }
+    assert [str(each["speed_kmh"]) for each in found[bucket_of(1)]] == ["nan", "3.5"]
+
+
+def test_a_bucket_is_the_same_for_ever() -> None:
+    """Checkpoints have them."""
+    assert (BUCKETS, [bucket_of(each) for each in (1, 2, "1", "truck-0001", None, "é")]) == (32, [23, 13, 23, 31, 17, 30])
+    assert {bucket_of(at) for at in range(1000)} == set(range(BUCKETS))
 
 
 def test_only_the_newest_row_of_a_truck_is_left() -> None:
     rows: list[Row] = [(1, 5, 1.0, 1.0, None), (2, 9, 2.0, 2.0, None), (1, 8, 3.0, 3.0, 1.0), (1, 8, 4.0, 4.0, None), (2, 1, 5.0, 5.0, None)]
 
-    (batch,) = newest(table(rows).to_batches(), "truck", "at")
+    found = newest(table(rows), "truck", "at")
 
-    assert sorted((row["truck"], row["latitude"]) for row in batch.to_pylist()) == [(1, 3.0), (2, 2.0)]
-    assert batch.schema == table(rows).schema
+    assert sorted((row[TRUCK], row[AT], row["row"]["latitude"]) for row in found.to_pylist()) == [(1, 8, 3.0), (2, 9, 2.0)]
+    assert found.schema.field("row").type == pa.struct(list(table(rows).schema))
+
+
+def test_rows_later_than_what_is_known_come_behind_it_by_truck_and_time() -> None:
+    known = pa.table({TRUCK: [7, 8], AT: [50, 10]})
+    packs = [
+        as_bytes(pa.table({TRUCK: trucks, AT: times, "x": places}))
+        for trucks, times, places in (([7, 9, 7], [60, 5, 50], [1.0, 2.0, 3.0]), ([9, 7, 7], [5, 55, 60], [1.0, 5.0, 6.0]))
+    ]
+
+    first = together(known, packs, known.column(AT).to_numpy())
+    by_place = together(known, packs, known.column(AT).to_numpy(), ("x",))
+
+    columns = [TRUCK, AT, "x"]
+    assert [tuple(row[name] for name in columns) for row in first.table.to_pylist()] == [
+        (7, 50, None),
+        (7, 55, 5.0),
+        (7, 60, 1.0),
+        (8, 10, None),
+        (9, 5, 2.0),
+    ]
+    assert (first.is_known.tolist(), first.is_first.tolist()) == ([True, False, False, True, False], [True, False, False, True, True])
+    assert first.last().column(AT).to_pylist() == [60, 10, 5]
+    assert by_place.table.column("x").to_pylist() == [None, 5.0, 1.0, None, 1.0]
 
 
 def test_nothing_comes_of_nothing() -> None:
-    assert list(packed([], "truck", "at", READING)) == []
-    empty = table([(1, 5, None, 1.0, None)])
-    assert [batch.num_rows for batch in packed(empty.to_batches(), "truck", "at", READING, FENCES)] == [0]
+    packing = Packing("truck", "at", READING, FENCES)
+    assert list(packing.rows([])) == []
+    assert list(packing.rows(table([(1, 5, None, 1.0, None)]).to_batches())) == []
+    assert together(pa.table({TRUCK: [], AT: pa.array([], pa.int64())}), [], np.zeros(0, np.int64)).last().num_rows == 0
 
 
 def test_a_packing_survives_the_way_to_its_source() -> None:
@@ -137,6 +134,6 @@ def test_a_timed_pack_has_the_newest_time_of_its_rows() -> None:
     rows: list[Row] = [(1, 5, 1.0, 2.0, None), (2, 9, 1.0, 2.0, None), (1, 8, 1.0, 2.0, 1.0)]
     columns = table(rows).rename_columns(["truck", "_at", *READING])
 
-    (batch,) = packed(columns.to_batches(), "truck", "_at", READING, timed=True)
+    (batch,) = Packing("truck", "_at", READING).rows(columns.to_batches(), timed=True)
 
-    assert {row["truck"]: round(row["_at"].timestamp() * 1_000_000) for row in batch.to_pylist()} == {1: 8, 2: 9}
+    assert {row[BUCKET]: round(row["_at"].timestamp() * 1_000_000) for row in batch.to_pylist()} == {bucket_of(1): 8, bucket_of(2): 9}

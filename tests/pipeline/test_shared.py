@@ -22,7 +22,7 @@ from deltalake import DeltaTable
 
 from raftka.client.blocking.producer import Producer
 from raftka.pipeline.flows.graph import Graph
-from raftka.pipeline.flows.packs import Packing, together
+from raftka.pipeline.flows.packs import AT, BUCKET, PACK, ROW, Packing, bucket_of, from_bytes
 from raftka.pipeline.flows.supervisor import Supervised
 from raftka.pipeline.project import load_project
 from raftka.testing import Cluster
@@ -247,15 +247,16 @@ def test_packs_that_the_source_makes_hold_the_rows_and_move_the_watermark(job: J
 
     rows, progress = drained("packed_cars", Packing("_partition", "_timestamp", numbers))
     assert len(rows) == PARTITIONS
-    for row in rows:
-        there = together([row.asDict()], numbers, -1)
-        cars = [at for at in range(600) if at % 10 and at % PARTITIONS == row["_partition"]]
-        assert there.others[1].tolist() == cars
-        assert there.at_us.tolist() == [1000 * (START_MS + 100 * at) for at in cars]
+    for row, partition in zip(sorted(rows, key=lambda row: bucket_of(0) != row[BUCKET]), range(PARTITIONS), strict=True):
+        there = from_bytes(row[PACK])
+        cars = [at for at in range(600) if at % 10 and at % PARTITIONS == partition]
+        assert there.column(numbers[1]).to_pylist() == cars
+        assert there.column(AT).to_pylist() == [1000 * (START_MS + 100 * at) for at in cars]
     assert progress["eventTime"]["watermark"].startswith(datetime.fromtimestamp((START_MS + 100 * 599) / 1000 - 1, UTC).isoformat()[:19])
 
     rows, _ = drained("newest_cars", Packing("_partition", "_timestamp"))
-    assert sorted((row["_partition"], row["car"]) for row in rows) == [(0, 698), (1, 699)]
+    newest = [each for row in rows for each in from_bytes(row[PACK]).column(ROW).to_pylist()]
+    assert sorted((each["_partition"], each["car"]) for each in newest) == [(0, 698), (1, 699)]
     assert packed_by_source(frame.where("car > 3"), Packing("_partition", "_timestamp")) is None
     assert packed_by_source(frame, Packing("_partition", "sent")) is None
 

@@ -58,21 +58,19 @@ def crossed(ring: Ring, x: float, y: float) -> bool:
 def moves(fences: Iterable[Fence], known: Whereabouts, positions: Iterable[Position]) -> tuple[list[Move], Whereabouts]:
     """Return the fences entered and left. A position that is not later than the last known one is skipped."""
     fences = tuple(fences)
-    return moved(
-        known, ((each, frozenset(fence.name for fence in fences if fence.holds(each.longitude, each.latitude))) for each in sorted(positions))
-    )
-
-
-def moved(known: Whereabouts, positions: Iterable[tuple[Position, frozenset[str]]]) -> tuple[list[Move], Whereabouts]:
-    """The same for positions by time, with the names of the fences that each is in."""
     found: list[Move] = []
-    for each, inside in positions:
-        if each.at_us <= known.at_us:
-            continue
-        found += [Move("LEAVE", name, each) for name in sorted(known.inside - inside)]
-        found += [Move("ENTER", name, each) for name in sorted(inside - known.inside)]
-        known = Whereabouts(each.at_us, inside)
+    for each in sorted(positions):
+        if each.at_us > known.at_us:
+            inside = frozenset(fence.name for fence in fences if fence.holds(each.longitude, each.latitude))
+            found += [Move(event, name, each) for event, name in moved(known.inside, inside)]
+            known = Whereabouts(each.at_us, inside)
     return found, known
+
+
+def moved(before: frozenset[str], now: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """Events and fences."""
+    yield from (("LEAVE", name) for name in sorted(before - now))
+    yield from (("ENTER", name) for name in sorted(now - before))
 
 
 def load_fences(path: Path) -> tuple[Fence, ...]:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import StringType, StructType, TimestampType
 
-from raftka.pipeline.flows.frames import of_source, with_schema
+from raftka.pipeline.flows.frames import PACKED, of_source, with_schema
 from raftka.pipeline.flows.packs import Packing
 from raftka.pipeline.flows.sources import declare_source
 from raftka.pipeline.flows.streams import Declared, Output, StreamSpec, decoder_of, digest_of, load
@@ -84,16 +84,10 @@ def _packed(found: Declared, stream: StreamSpec, packing: Packing) -> DataFrame 
     """Packs made where records are read, with the watermark that the rows would have."""
     if packing.at != "_timestamp" or (stream.watermark is not None and stream.watermark[0] != packing.at):
         return None
-    fields = _shape(stream)
     frame = _shared(found, stream, GOOD, packing)
-    if stream.watermark is not None:  # on a column of its own: what is late for it counts
-        frame = frame.withColumn("_newest", f.col(packing.at)).withWatermark("_newest", stream.watermark[1]).drop("_newest")
-    if not packing.numbers:
-        return with_schema(frame, fields)
-    shape = StructType([fields[packing.key]])
-    for name in packing.columns:
-        shape = shape.add(name, "binary")
-    return with_schema(frame.drop(packing.at), shape)
+    if stream.watermark is not None:  # on the column that is dropped: what is late for it counts
+        frame = frame.withWatermark(packing.at, stream.watermark[1])
+    return with_schema(frame.drop(packing.at), PACKED)
 
 
 def _shape(stream: StreamSpec) -> StructType:

@@ -1,6 +1,7 @@
-"""Streams of positions with Spark's memory for each truck: where it is now, which fences it has crossed. What is decided stands in fences.py.
+"""Streams of positions with Spark's memory for each truck: where it is now, which fences it has crossed, whether it is too fast or silent.
 
-A position that is older than one that was seen of its truck moves nothing. Both need RocksDB as state store, as all of Spark's Python state does.
+A position that is older than one that was seen of its truck moves nothing. Spark's key is a bucket of trucks (packs.py), its value a table of them.
+All need RocksDB as state store, as Spark's Python state does.
 """
 
 import json
@@ -11,41 +12,36 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as f
 from pyspark.sql.streaming import StatefulProcessor
-from pyspark.sql.types import BinaryType, StringType, StructType
+from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType, StructType
 
 from raftka.json_values import JsonObject
-from raftka.pipeline.flows.fences import NOWHERE, Fence, Move, Position, Whereabouts, moved
-from raftka.pipeline.flows.frames import packed_by_source, with_schema
-from raftka.pipeline.flows.packs import Packing, readings, together, turns
-from raftka.pipeline.flows.watch import Alarm, Rules, Watched, expired, silent_at, watch
+from raftka.pipeline.flows.fences import Fence, Move, Position, moved
+from raftka.pipeline.flows.frames import PACKED, packed_by_source, with_schema
+from raftka.pipeline.flows.packs import AT, BUCKET, INSIDE, PACK, ROW, TRUCK, Packing, Rows, as_bytes, encoded, from_bytes, together
+from raftka.pipeline.flows.watch import Alarm, Rules, expired, nobody, silent_at, watch
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StatefulProcessorHandle
-    from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo
+    from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
 
 PLACE = ("latitude", "longitude")
 READING = (*PLACE, "speed_kmh")
-RECORD = StructType().add("key", StringType()).add("value", StringType())
-TOGETHER = 1000  # records of a truck in one row
-BETWEEN = "\n"  # them: no JSON of ours has it
+RECORDS = StructType().add("key", ArrayType(StringType())).add("value", ArrayType(StringType()))
+TOGETHER = 1000  # records in one row of these
+Record = tuple[str, str]  # key and value
 
 
 def latest(positions: DataFrame, truck: str = "truck", at: str = "_timestamp") -> DataFrame:
     """Records for a compacted topic: the newest position of each truck, all its columns as JSON."""
-    packing, shape = Packing(truck, at), positions.schema
-    few = packed_by_source(positions, packing)
-    if few is None:
-        few = with_schema(positions.mapInArrow(packing.rows, shape), shape)
-    return few.groupBy(truck).transformWithState(Newest(truck, at), RECORD, "append", "none")
+    return _records(positions, Packing(truck, at), Newest(), "none")
 
 
 def alerts(positions: DataFrame, fences: Sequence[Fence], truck: str = "truck", at: str = "_timestamp") -> DataFrame:
     """Records of ENTER and LEAVE. Each has an id that is the same when it is written again."""
-    packs = _packs(positions, truck, at, PLACE, fences)
-    return _apart(packs.groupBy(truck).transformWithState(Crossing(tuple(each.name for each in fences)), RECORD, "append", "none"))
+    return _records(positions, Packing(truck, at, PLACE, tuple(fences)), Crossing(), "none")
 
 
 def watched(
@@ -54,132 +50,123 @@ def watched(
     """Records of SPEEDING, SILENT and HEARD, with ids as those of `alerts`. Silence is found when the watermark has passed its end, so the stream
     needs one, and another truck must be heard of: where all are silent, time stands still."""
     rules = Rules(speed_kmh, None if silent_minutes is None else round(silent_minutes * 60_000_000))
-    packs = _packs(positions, truck, at, READING)
-    return _apart(packs.groupBy(truck).transformWithState(Watching(rules), RECORD, "append", "eventTime"))
+    return _records(positions, Packing(truck, at, READING), Watching(rules), "eventTime")
 
 
-def _apart(rows: DataFrame) -> DataFrame:
-    """A row for each record. They come from Python together, since a row from there to Java costs as much as fifty of Java's own."""
-    return rows.select("key", f.explode(f.split("value", BETWEEN)).alias("value"))
-
-
-def in_rows(key: tuple[object], lines: Iterable[str]) -> Iterator[Row]:
-    """Records of one truck, joined."""
-    left = iter(lines)
-    while some := list(islice(left, TOGETHER)):
-        yield Row(key=str(key[0]), value=BETWEEN.join(some))
-
-
-def _packs(positions: DataFrame, truck: str, at: str, numbers: Sequence[str], fences: Sequence[Fence] = ()) -> DataFrame:
-    """The positions of each truck that a task has at hand, as one row."""
-    packing = Packing(truck, at, tuple(numbers), tuple(fences))
+def _records(positions: DataFrame, packing: Packing, state: "Bucket", time: str) -> DataFrame:
+    """They come from Python together, since a row from there to Java costs as much as fifty of Java's own."""
     packs = packed_by_source(positions, packing)
-    if packs is not None:
-        return packs
-    known = positions.schema
-    shape = StructType([known[truck]])
-    for name in packing.columns:
-        shape = shape.add(name, BinaryType())
-    columns = with_schema(positions.select(truck, at, *numbers), StructType([known[name] for name in (truck, at, *numbers)]))
-    return with_schema(columns.mapInArrow(packing.rows, shape), shape)
+    if packs is None:
+        names, known = [packing.key, packing.at, *packing.numbers], positions.schema
+        columns = with_schema(positions.select(*names), StructType([known[name] for name in names])) if packing.numbers else positions
+        packs = with_schema(columns.mapInArrow(packing.rows, PACKED), PACKED)
+    return packs.groupBy(BUCKET).transformWithState(state, RECORDS, "append", time).selectExpr("inline(arrays_zip(key, value))")
 
 
-class Newest(StatefulProcessor):  # type: ignore[misc]
-    def __init__(self, truck: str, at: str) -> None:
-        self._truck, self._at = truck, at
-
-    def init(self, handle: "StatefulProcessorHandle") -> None:
-        self._seen = handle.getValueState("seen", StructType().add("at_us", "long"))
-
-    def handleInputRows(self, key: tuple[object], rows: Iterator[Row], timerValues: object) -> Iterator[Row]:
-        known = self._seen.get()  # each question to Java costs some 100 us: `exists` would be one more
-        seen = NOWHERE.at_us if known is None else known[0]
-        newest = max(rows, key=lambda row: microseconds(row[self._at]))
-        at_us = microseconds(newest[self._at])
-        if at_us > seen:
-            self._seen.update((at_us,))
-            yield Row(key=str(key[0]), value=json.dumps(shown(newest.asDict())))
-
-    def close(self) -> None:
-        pass
+def in_rows(records: Iterable[Record]) -> Iterator[Row]:
+    left = iter(records)
+    while some := list(islice(left, TOGETHER)):
+        keys, values = zip(*some, strict=True)
+        yield Row(key=list(keys), value=list(values))
 
 
-class Crossing(StatefulProcessor):  # type: ignore[misc]
-    """Gets packs."""
+class Bucket(StatefulProcessor):  # type: ignore[misc]
+    """Gets packs. Remembers the last row of each truck in one table, and has one timer at most."""
 
-    def __init__(self, fences: tuple[str, ...]) -> None:
-        self._fences = fences
-
-    def init(self, handle: "StatefulProcessorHandle") -> None:
-        self._known = handle.getValueState("known", StructType().add("at_us", "long").add("inside", "string"))
-
-    def handleInputRows(self, key: tuple[object], rows: Iterator[Row], timerValues: object) -> Iterator[Row]:
-        before = self._known.get()
-        known = NOWHERE if before is None else Whereabouts(before[0], frozenset(json.loads(before[1])))
-        found, now = moved(known, self._positions(rows, known.at_us))
-        if now != known:
-            self._known.update((now.at_us, json.dumps(sorted(now.inside))))
-        yield from in_rows(key, (json.dumps(alert(str(key[0]), each)) for each in found))
-
-    def _positions(self, packs: Iterator[Row], after_us: int) -> Iterator[tuple[Position, frozenset[str]]]:
-        there = together(packs, PLACE, after_us, width=-(-len(self._fences) // 8))
-        some = there.take(turns(there))
-        latitudes, longitudes = (each.tolist() for each in some.others[:2])
-        bits = np.unpackbits(some.others[2], axis=1, count=len(self._fences)).tolist() if self._fences else [[]] * len(some.at_us)
-        for at_us, latitude, longitude, mask in zip(some.at_us.tolist(), latitudes, longitudes, bits, strict=True):
-            yield Position(at_us, latitude, longitude), frozenset(name for name, is_in in zip(self._fences, mask, strict=True) if is_in)
-
-    def close(self) -> None:
-        pass
-
-
-class Watching(StatefulProcessor):  # type: ignore[misc]
-    """Gets packs. One timer for each truck that is not silent: when it would be."""
-
-    def __init__(self, rules: Rules) -> None:
-        self._rules = rules
+    def __init__(self, name: str, nobody: pa.Table) -> None:
+        self._name, self._nobody = name, as_bytes(nobody)
 
     def init(self, handle: "StatefulProcessorHandle") -> None:
         self._handle = handle
-        shape = StructType().add("at_us", "long").add("latitude", "double").add("longitude", "double")
-        self._known = handle.getValueState("watched", shape.add("is_fast", "boolean").add("is_silent", "boolean"))
+        self._state = handle.getValueState(self._name, StructType().add("trucks", BinaryType()).add("timer_ms", LongType()))
 
-    def handleInputRows(self, key: tuple[object], rows: Iterator[Row], timerValues: object) -> Iterator[Row]:
-        known = self._known.get()
-        before = None if known is None else Watched(*known)
-        there = together(rows, READING, NOWHERE.at_us if before is None else before.at_us)
-        found, now = watch(self._rules, before, readings(self._rules, before, there))
-        if now is not None and now != before:
-            self._known.update(tuple(now))
-            self._set_timer(before, now)
-        yield from in_rows(key, lines(key, found))
+    def handleInputRows(self, key: tuple[int], rows: Iterator[Row], timerValues: "TimerValues") -> Iterator[Row]:
+        known, timer_ms = self._state.get() or (self._nobody, None)  # each question to Java costs some 100 us: `exists` would be one more
+        before = from_bytes(known)
+        found, now = self.found(before, (each[PACK] for each in rows))
+        yield from in_rows(found)
+        if not now.equals(before):
+            self._remember(now, timer_ms)
 
-    def handleExpiredTimer(self, key: tuple[object], timerValues: object, expiredTimerInfo: "ExpiredTimerInfo") -> Iterator[Row]:
-        known = self._known.get()
-        if known is not None:
-            found, now = expired(self._rules, Watched(*known), expiredTimerInfo.getExpiryTimeInMs() * 1000)
-            self._known.update(tuple(now))
-            yield from in_rows(key, lines(key, found))
+    def _remember(self, now: pa.Table, timer_ms: int | None) -> None:
+        due_ms = self.due_ms(now)
+        if due_ms != timer_ms and timer_ms is not None:
+            self._handle.deleteTimer(timer_ms)
+        if due_ms != timer_ms and due_ms is not None:
+            self._handle.registerTimer(due_ms)
+        self._state.update((as_bytes(now), due_ms))
 
-    def _set_timer(self, before: Watched | None, now: Watched) -> None:
-        if before is not None and not before.is_silent and (at_us := silent_at(self._rules, before)) is not None:
-            self._handle.deleteTimer(milliseconds(at_us))
-        if (at_us := silent_at(self._rules, now)) is not None:
-            self._handle.registerTimer(milliseconds(at_us))
+    def found(self, known: pa.Table, packs: Iterable[bytes]) -> tuple[Iterable[Record], pa.Table]:
+        """Records, and what is known now."""
+        raise NotImplementedError
+
+    def due_ms(self, known: pa.Table) -> int | None:
+        """When something is to be found without a position."""
+        return None
 
     def close(self) -> None:
         pass
 
 
-def lines(key: tuple[object], alarms: Iterable[Alarm]) -> Iterator[str]:
+class Newest(Bucket):
+    def __init__(self) -> None:
+        super().__init__("seen", pa.schema([(TRUCK, pa.null()), (AT, pa.int64())]).empty_table())
+
+    def found(self, known: pa.Table, packs: Iterable[bytes]) -> tuple[Iterable[Record], pa.Table]:
+        last = together(known, packs, known.column(AT).to_numpy()).last()
+        rows = last.filter(last.column(ROW).is_valid()).select([TRUCK, ROW]).to_pylist()
+        return ((str(each[TRUCK]), json.dumps(shown(each[ROW]))) for each in rows), last.select(known.column_names)
+
+
+class Crossing(Bucket):
+    def __init__(self) -> None:
+        super().__init__("known", pa.schema([(TRUCK, pa.null()), (AT, pa.int64()), (INSIDE, pa.string())]).empty_table())
+
+    def found(self, known: pa.Table, packs: Iterable[bytes]) -> tuple[Iterable[Record], pa.Table]:
+        rows = together(known, packs, known.column(AT).to_numpy(), PLACE)
+        return list(self._crossings(rows)), rows.last().select(known.column_names)
+
+    def _crossings(self, rows: Rows) -> Iterator[Record]:
+        numbers, texts = encoded(rows.table.column(INSIDE))
+        before = np.where(rows.is_first, len(texts), np.roll(numbers, 1))
+        fences = [*(frozenset(json.loads(str(each or "[]"))) for each in texts), frozenset[str]()]
+        places = np.flatnonzero(~rows.is_known & (numbers != before))
+        for row, was, now in zip(rows.table.take(places).to_pylist(), before[places], numbers[places], strict=True):
+            for event, fence in moved(fences[was], fences[now]):
+                told = alert(str(row[TRUCK]), Move(event, fence, Position(row[AT], *(row[name] for name in PLACE))))
+                yield str(row[TRUCK]), json.dumps(told)
+
+
+class Watching(Bucket):
+    def __init__(self, rules: Rules) -> None:
+        super().__init__("watched", nobody())
+        self._rules = rules
+
+    def found(self, known: pa.Table, packs: Iterable[bytes]) -> tuple[Iterable[Record], pa.Table]:
+        alarms, now = watch(self._rules, known, packs)
+        return lines(alarms), now
+
+    def due_ms(self, known: pa.Table) -> int | None:
+        """Of the first truck that will be silent."""
+        at_us = silent_at(self._rules, known)
+        return None if at_us is None else milliseconds(at_us)
+
+    def handleExpiredTimer(self, key: tuple[int], timerValues: "TimerValues", expiredTimerInfo: "ExpiredTimerInfo") -> Iterator[Row]:
+        """All trucks are told that are silent by now: their own timers would come with later batches."""
+        alarms, now = expired(self._rules, from_bytes(self._state.get()[0]), timerValues.getCurrentWatermarkInMs() * 1000)
+        yield from in_rows(lines(alarms))
+        self._remember(now, None)  # Spark removes what has fired
+
+
+def lines(alarms: Iterable[Alarm]) -> Iterator[Record]:
     """Each as JSON, as `json.dumps` writes it."""
-    name = json.dumps(str(key[0]))[1:-1]
     for each in alarms:
-        at = text(each.at_us)
+        name, at = json.dumps(str(each.truck))[1:-1], text(each.at_us)
         speed = "" if each.speed_kmh is None else f', "speed_kmh": {number(each.speed_kmh)}'
         yield (
+            str(each.truck),
             f'{{"id": "{name} {each.event} {at}", "truck": "{name}", "event": "{each.event}", "at": "{at}", '
-            f'"latitude": {number(each.latitude)}, "longitude": {number(each.longitude)}{speed}}}'
+            f'"latitude": {number(each.latitude)}, "longitude": {number(each.longitude)}{speed}}}',
         )
 
 

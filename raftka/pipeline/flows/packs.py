@@ -1,24 +1,28 @@
-"""Many positions of a truck as one row, before Spark sends rows from task to task: Python's state costs some 20 us for each row, whatever is in it.
+"""Many positions of many trucks as one row, before Spark sends rows from task to task: Python's state costs some 20 us for each row and 1 ms for each
+key, whatever is in them.
 
-A *pack* has a key and, for each column, its values in one piece of memory, in the order of time. It is made of the rows that a task has at hand, so a
-truck may have several packs in a batch: `together` joins them. Knows Arrow and NumPy, and no Spark.
+A *bucket* is the trucks whose keys have one checksum: the key of Spark's state. A *pack* is an Arrow table, as bytes, of rows of a bucket that a task
+has at hand. A bucket may have several packs in a batch: `together` joins them behind what is known. Knows Arrow and NumPy, and no Spark.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import isnan
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
 from raftka.pipeline.flows.fences import Fence, Ring
-from raftka.pipeline.flows.watch import Reading, Rules, Watched
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
 ROWS = 100_000  # of a task at a time
+BUCKETS = 32  # all checkpoints count on it
+TRUCK, AT, INSIDE, ROW = "truck", "at_us", "inside", "row"  # columns of packs
+BUCKET, PACK = "bucket", "pack"
 
 
 class Packing(NamedTuple):
@@ -29,16 +33,12 @@ class Packing(NamedTuple):
     numbers: tuple[str, ...] = ()
     fences: tuple[Fence, ...] = ()
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Of packs, beside the key."""
-        return ("at", *self.numbers, *(["inside"] if self.fences else []))
-
     def rows(self, batches: "Iterable[pa.RecordBatch]", *, timed: bool = False) -> "Iterator[pa.RecordBatch]":
-        """`timed`: with the newest time of each pack, under the name that times have."""
-        if not self.numbers:
-            return newest(batches, self.key, self.at)
-        return packed(batches, self.key, self.at, self.numbers, self.fences, timed=timed)
+        """A row of each bucket. `timed`: with the newest time of each pack, under the name that times have."""
+        for table in portions(batches):
+            rows = positions(table, self) if self.numbers else newest(table, self.key, self.at)
+            if rows.num_rows:
+                yield _in_buckets(rows, {self.at: table.schema.field(self.at).type} if timed else {})
 
     def as_json(self) -> str:
         return json.dumps([self.key, self.at, self.numbers, [[each.name, each.rings] for each in self.fences]])
@@ -48,16 +48,6 @@ def packing_of(text: str) -> Packing:
     key, at, numbers, fences = json.loads(text)
     shapes = tuple(Fence(name, tuple(tuple((x, y) for x, y in ring) for ring in rings)) for name, rings in fences)
     return Packing(key, at, tuple(numbers), shapes)
-
-
-class Columns(NamedTuple):
-    """Rows of one truck, or of one task."""
-
-    at_us: "NDArray[np.int64]"
-    others: "tuple[NDArray[np.generic], ...]"  # of any width: an array of two dimensions has several values a row
-
-    def take(self, places: "NDArray[np.generic]") -> "Columns":
-        return Columns(self.at_us[places], tuple(each[places] for each in self.others))
 
 
 # before the shuffle: for tasks
@@ -77,69 +67,43 @@ def portions(batches: "Iterable[pa.RecordBatch]", rows: int = ROWS) -> "Iterator
         yield pa.Table.from_batches(waiting)
 
 
-def newest(batches: "Iterable[pa.RecordBatch]", key: str, at: str) -> "Iterator[pa.RecordBatch]":
+def newest(table: "pa.Table", key: str, at: str) -> "pa.Table":
     """The newest row of each key; of rows of one time the first one. Rows without a time are left out."""
-    for table in portions(batches):
-        there = table.filter(table.column(at).is_valid())
-        groups, times = _groups(there.column(key)), microseconds(there.column(at))
-        order = np.lexsort((-np.arange(len(times)), times, groups))
-        last = np.flatnonzero(np.diff(groups[order], append=-2))
-        yield from there.take(order[last]).combine_chunks().to_batches()
+    import pyarrow as pa
+
+    there = table.filter(table.column(at).is_valid())
+    groups, times = encoded(there.column(key))[0], microseconds(there.column(at))
+    order = np.lexsort((-np.arange(len(times)), times, groups))
+    rows = there.take(order[np.flatnonzero(np.diff(groups[order], append=-1))])
+    return pa.table({TRUCK: rows.column(key), AT: microseconds(rows.column(at)), ROW: rows.to_struct_array()})
 
 
-def packed(
-    batches: "Iterable[pa.RecordBatch]", key: str, at: str, numbers: Sequence[str], fences: Sequence[Fence] = (), *, timed: bool = False
-) -> "Iterator[pa.RecordBatch]":
-    """A row of each key: the key, times, `numbers`, and where there are fences, which of them each position is in (a bit each). Numbers that are null
-    are NaN. Rows without a time, or without one of the first two numbers, which are the place, are left out."""
+def positions(table: "pa.Table", packing: Packing) -> "pa.Table":
+    """The key, the time and `numbers` of each row, and where there are fences, the names of those that it is in. Numbers that are null are NaN. Rows
+    without a time, or without one of the first two numbers, which are the place, are left out."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    for table in portions(batches):
-        there = pc.and_(table.column(at).is_valid(), pc.and_(*(table.column(name).is_valid() for name in numbers[:2])))
-        rows = table.filter(there)
-        values = [rows.column(name).cast(pa.float64()).to_numpy().astype(np.float64) for name in numbers]
-        columns: list[NDArray[np.generic]] = [microseconds(rows.column(at)), *values]
-        if fences:
-            columns.append(np.packbits(inside(fences, values[1], values[0]), axis=1))
-        groups = _groups(rows.column(key))
-        order = np.lexsort((columns[0], groups))
-        first = np.flatnonzero(np.diff(groups[order], prepend=-2))
-        keys = rows.column(key).take(order[first]).combine_chunks()
-        keys = pa.concat_arrays(keys.chunks) if isinstance(keys, pa.ChunkedArray) else keys
-        bounds = np.append(first, len(order))
-        arrays = [keys, *(_pieces(each[order], bounds) for each in columns)]
-        names = [key, "at", *numbers, *(["inside"] if fences else [])]
-        if timed:
-            times = rows.column(at).take(order[bounds[1:] - 1]).combine_chunks()
-            arrays.append(pa.concat_arrays(times.chunks) if isinstance(times, pa.ChunkedArray) else times)
-            names.append(at)
-        yield pa.RecordBatch.from_arrays(arrays, names=names)
+    there = pc.and_(table.column(packing.at).is_valid(), pc.and_(*(table.column(name).is_valid() for name in packing.numbers[:2])))
+    rows = table.filter(there)
+    values = {name: rows.column(name).cast(pa.float64()).to_numpy().astype(np.float64) for name in packing.numbers}
+    columns = {TRUCK: rows.column(packing.key), AT: microseconds(rows.column(packing.at)), **values}
+    if packing.fences:
+        latitudes, longitudes = (values[name] for name in packing.numbers[:2])
+        columns[INSIDE] = _names(packing.fences, inside(packing.fences, longitudes, latitudes))
+    return pa.table(columns)
 
 
-def _groups(keys: "pa.ChunkedArray") -> "NDArray[np.int64]":
-    """A number for each key, -1 for null."""
+def _names(fences: Sequence[Fence], found: "NDArray[np.bool_]") -> "pa.Array":
+    """Sorted names as JSON: made once for all positions that are in the same fences."""
     import pyarrow as pa
 
-    found = keys.combine_chunks()
-    found = pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found
-    return found.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-
-
-def microseconds(times: "pa.ChunkedArray") -> "NDArray[np.int64]":
-    import pyarrow as pa
-
-    return times.cast(pa.timestamp("us", times.type.tz)).cast(pa.int64()).to_numpy()
-
-
-def _pieces(values: "NDArray[np.generic]", bounds: "NDArray[np.int64]") -> "pa.Array":
-    """The rows between these bounds as bytes."""
-    import pyarrow as pa
-
-    memory = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-    width = len(memory) // max(1, len(values))
-    offsets = pa.py_buffer((bounds * width).astype(np.int32))
-    return pa.Array.from_buffers(pa.binary(), len(bounds) - 1, [None, offsets, pa.py_buffer(memory)])
+    masks = np.packbits(found, axis=1)
+    width = masks.shape[1]
+    distinct = pa.Array.from_buffers(pa.binary(width), len(masks), [None, pa.py_buffer(masks)]).dictionary_encode()
+    bits = [np.unpackbits(np.frombuffer(each, np.uint8), count=len(fences)) for each in distinct.dictionary.to_pylist()]
+    texts = [json.dumps(sorted({fence.name for fence, is_in in zip(fences, each, strict=True) if is_in})) for each in bits]
+    return pa.DictionaryArray.from_arrays(distinct.indices, pa.array(texts, pa.string())).cast(pa.string())
 
 
 def inside(fences: Sequence[Fence], longitudes: "NDArray[np.float64]", latitudes: "NDArray[np.float64]") -> "NDArray[np.bool_]":
@@ -159,52 +123,97 @@ def _crossed(ring: Ring, x: "NDArray[np.float64]", y: "NDArray[np.float64]") -> 
     return odd
 
 
-# behind it: for the state of one truck
+def _in_buckets(rows: "pa.Table", timed: "dict[str, pa.DataType]") -> "pa.RecordBatch":
+    import pyarrow as pa
+
+    groups, trucks = encoded(rows.column(TRUCK))
+    buckets = np.array([bucket_of(each) for each in trucks], np.uint8)[groups]
+    order = np.argsort(buckets, kind="stable")
+    found, first = np.unique(buckets[order], return_index=True)
+    ordered = rows.take(order).combine_chunks()
+    packs = [as_bytes(ordered.slice(begin, end - begin)) for begin, end in pairwise([*first, len(order)])]
+    columns = {BUCKET: pa.array(found, pa.int32()), PACK: pa.array(packs, pa.binary())}
+    for name, kind in timed.items():
+        last = np.maximum.reduceat(ordered.column(AT).to_numpy(), first)
+        columns[name] = pa.array(last).cast(pa.timestamp("us", kind.tz)).cast(kind)
+    return pa.RecordBatch.from_pydict(columns)
 
 
-def together(packs: Iterable[Mapping[str, bytes]], numbers: Sequence[str], after_us: int, width: int = 0) -> Columns:
-    """All rows of a truck by time, those later than `after_us`; of rows of one time the first one. `width`: bytes of `inside` of a position."""
-    found = list(packs)
-    columns = [np.frombuffer(b"".join(bytes(each[name]) for each in found), np.float64) for name in numbers]
-    at_us = np.frombuffer(b"".join(bytes(each["at"]) for each in found), np.int64)
-    others: tuple[NDArray[np.generic], ...] = tuple(columns)
-    if width:
-        others = (*others, np.frombuffer(b"".join(bytes(each["inside"]) for each in found), np.uint8).reshape(-1, width))
-    order = np.lexsort((*reversed(columns[:2]), at_us)) if width else np.argsort(at_us, kind="stable")
-    rows = Columns(at_us, others).take(order)
-    later = rows.at_us > after_us
-    later[1:] &= rows.at_us[1:] > rows.at_us[:-1]
-    return rows.take(later)
+def bucket_of(truck: object) -> int:
+    """The same on all machines and for ever."""
+    return crc32(str(truck).encode(errors="replace")) % BUCKETS
 
 
-def turns(rows: Columns) -> "NDArray[np.int64]":
-    """The first row, the last one, and those that are in other fences than the row before: no other one says anything."""
-    masks = rows.others[-1]
-    changed = np.ones(len(masks), np.bool_)
-    changed[1:-1] = (masks[1:-1] != masks[:-2]).any(axis=1)
-    return np.flatnonzero(changed)
+def encoded(values: "pa.ChunkedArray") -> "tuple[NDArray[np.int64], list[object]]":
+    """A number for each value, null being one, and what the numbers stand for."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found = values.combine_chunks()
+    found = pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found
+    numbered = pc.dictionary_encode(found, null_encoding="encode")
+    return numbered.indices.to_numpy().astype(np.int64), numbered.dictionary.to_pylist()
 
 
-def readings(rules: Rules, known: Watched | None, rows: Columns) -> list[Reading]:
-    """Those that say something: the first and the last one, those where a truck becomes fast or slow, and so many others that no silence is between
-    two of them unless it is one: the first and last one of each half of a silence's length."""
-    latitudes, longitudes, speeds = rows.others
-    kept = np.zeros(len(rows.at_us), np.bool_)
-    kept[:1] = kept[-1:] = True
-    if rules.speed_kmh is not None:
-        fast = _filled(speeds > rules.speed_kmh, ~np.isnan(speeds), known is not None and known.is_fast)
-        kept[1:] |= fast[1:] != fast[:-1]
-    if rules.silent_us is not None:
-        halves = rows.at_us // max(1, rules.silent_us // 2)
-        edges = halves[1:] != halves[:-1]
-        kept[1:] |= edges
-        kept[:-1] |= edges
-    places = np.flatnonzero(kept)
-    columns = (each[places].tolist() for each in (rows.at_us, latitudes, longitudes, speeds))
-    return [Reading(at_us, latitude, longitude, None if isnan(speed) else speed) for at_us, latitude, longitude, speed in zip(*columns, strict=True)]
+def microseconds(times: "pa.ChunkedArray") -> "NDArray[np.int64]":
+    import pyarrow as pa
+
+    return times.cast(pa.timestamp("us", times.type.tz)).cast(pa.int64()).to_numpy()
 
 
-def _filled(values: "NDArray[np.bool_]", known: "NDArray[np.bool_]", before: bool) -> "NDArray[np.bool_]":
-    """The last known value at each place."""
-    last = np.maximum.accumulate(np.where(known, np.arange(len(values)), -1)) if len(values) else np.zeros(0, np.int64)
-    return np.where(last >= 0, values[last], before)
+def as_bytes(table: "pa.Table") -> bytes:
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table.combine_chunks())
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def from_bytes(data: bytes) -> "pa.Table":
+    import pyarrow as pa
+
+    return pa.ipc.open_stream(data).read_all()
+
+
+# behind it: for the state of a bucket
+
+
+class Rows(NamedTuple):
+    """By truck and time. The first row of a truck is the one that is known, where there is one."""
+
+    table: "pa.Table"
+    is_known: "NDArray[np.bool_]"
+    is_first: "NDArray[np.bool_]"  # of its truck
+
+    @property
+    def is_last(self) -> "NDArray[np.bool_]":
+        return np.roll(self.is_first, -1)
+
+    def last(self) -> "pa.Table":
+        """What is known then."""
+        return self.table.filter(self.is_last)
+
+
+def together(known: "pa.Table", packs: Iterable[bytes], after_us: "NDArray[np.int64]", place: Sequence[str] = ()) -> Rows:
+    """The known row of each truck, and the rows of packs that are later than its `after_us`; of rows of one time the first one, by their `place`."""
+    import pyarrow as pa
+
+    table = pa.concat_tables([known, *map(from_bytes, packs)], promote_options="permissive")
+    groups, trucks = encoded(table.column(TRUCK))
+    at_us, is_known = table.column(AT).to_numpy(), np.arange(table.num_rows) < known.num_rows
+    after = np.full(len(trucks), -(2**63))
+    after[groups[is_known]] = after_us
+    there = np.flatnonzero(is_known | (at_us > after[groups]))
+    order = there[np.lexsort((at_us[there], groups[there]))]
+    if place and _repeats(groups[order], at_us[order]).any():
+        places = [table.column(name).to_numpy()[there] for name in reversed(place)]
+        order = there[np.lexsort((*places, at_us[there], groups[there]))]
+    order = order[~_repeats(groups[order], at_us[order])]
+    first = np.diff(groups[order], prepend=-1) != 0
+    return Rows(table.take(order), is_known[order], first)
+
+
+def _repeats(*columns: "NDArray[np.int64]") -> "NDArray[np.bool_]":
+    """Whether a row is as the one before it."""
+    return np.logical_and.reduce([np.diff(each, prepend=each[:1] - 1) == 0 for each in columns])

@@ -1,13 +1,25 @@
-"""Trucks that go too fast, or are not heard of: plain functions over readings in the order of their time. Spark's side is in moves.py.
+"""Trucks that go too fast, or are not heard of: all trucks of a bucket at once, by NumPy. Spark's side is in moves.py.
 
 What is found does not depend on how readings come in batches, nor on when Spark's timers fire: silence is found by the timer, or by the
-reading that ends it.
+reading that ends it. tests/pipeline/watching.py says the same reading by reading.
 """
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from math import isnan
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from raftka.json_values import JsonObject
+from raftka.pipeline.flows.packs import AT, TRUCK, Rows, together
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
 
 SPEEDING, SILENT, HEARD = "SPEEDING", "SILENT", "HEARD"
+LATITUDE, LONGITUDE, SPEED = "latitude", "longitude", "speed_kmh"
+IS_FAST, IS_SILENT = "is_fast", "is_silent"  # of what is known: what has been reported of the truck
 
 
 class Rules(NamedTuple):
@@ -15,24 +27,8 @@ class Rules(NamedTuple):
     silent_us: int | None = None  # so long without a reading is silence; None: silence does not matter
 
 
-class Reading(NamedTuple):
-    at_us: int
-    latitude: float
-    longitude: float
-    speed_kmh: float | None
-
-
-class Watched(NamedTuple):
-    """The last reading of a truck, and what has been reported of it."""
-
-    at_us: int
-    latitude: float
-    longitude: float
-    is_fast: bool
-    is_silent: bool
-
-
 class Alarm(NamedTuple):
+    truck: object
     event: str
     at_us: int
     latitude: float
@@ -40,37 +36,68 @@ class Alarm(NamedTuple):
     speed_kmh: float | None = None
 
 
-def watch(rules: Rules, known: Watched | None, readings: Iterable[Reading]) -> tuple[list[Alarm], Watched | None]:
+def nobody() -> "pa.Table":
+    import pyarrow as pa
+
+    numbers = [(AT, pa.int64()), (LATITUDE, pa.float64()), (LONGITUDE, pa.float64())]
+    return pa.schema([(TRUCK, pa.null()), *numbers, (IS_FAST, pa.bool_()), (IS_SILENT, pa.bool_())]).empty_table()
+
+
+def watch(rules: Rules, known: "pa.Table", packs: Iterable[bytes]) -> "tuple[list[Alarm], pa.Table]":
     """A reading that is not later than the last known one is skipped, and one that comes when the silence that it would have ended is reported: it is
-    too late. SPEEDING is found once until a reading is not too fast any more; a reading
-    without a speed changes nothing of that."""
-    found: list[Alarm] = []
-    for each in sorted(readings, key=lambda reading: reading.at_us):
-        if known is not None and each.at_us <= known.at_us:
-            continue
-        if known is not None and known.is_silent and (silence_us := silent_at(rules, known)) is not None and each.at_us < silence_us:
-            continue
-        if known is not None:
-            some, known = expired(rules, known, each.at_us)
-            found += some
-            if known.is_silent:
-                found.append(Alarm(HEARD, each.at_us, each.latitude, each.longitude, each.speed_kmh))
-        was_fast = known is not None and known.is_fast
-        is_fast = was_fast if each.speed_kmh is None or rules.speed_kmh is None else each.speed_kmh > rules.speed_kmh
-        if is_fast and not was_fast:
-            found.append(Alarm(SPEEDING, each.at_us, each.latitude, each.longitude, each.speed_kmh))
-        known = Watched(each.at_us, each.latitude, each.longitude, is_fast, False)
-    return found, known
+    too late. SPEEDING is found once until a reading is not too fast any more; a reading without a speed changes nothing of that."""
+    too_late_us = max(0, (rules.silent_us or 0) - 1)
+    rows = together(known, packs, known.column(AT).to_numpy() + too_late_us * _flags(known, IS_SILENT))
+    at_us, was_silent, fast = rows.table.column(AT).to_numpy(), _flags(rows.table, IS_SILENT), _fast(rules, rows)
+    before = np.maximum(np.arange(len(at_us)) - 1, 0)
+    follows = ~rows.is_known & ~rows.is_first
+    gap = np.zeros(len(at_us), np.bool_) if rules.silent_us is None else at_us - at_us[before] >= rules.silent_us
+    silent, heard = follows & gap & ~was_silent[before], follows & (gap | was_silent[before])
+    speeding = ~rows.is_known & fast & (rows.is_first | ~fast[before])
+    now = rows.table.select([TRUCK, AT, LATITUDE, LONGITUDE]).append_column(IS_FAST, [fast]).append_column(IS_SILENT, [was_silent])
+    return list(_alarms(rules, rows.table, silent, heard, speeding)), now.filter(rows.is_last)
 
 
-def expired(rules: Rules, known: Watched, now_us: int) -> tuple[list[Alarm], Watched]:
-    """Time has come to `now_us` without a reading: SILENT, where it was last heard of, once."""
-    at_us = silent_at(rules, known)
-    if at_us is None or known.is_silent or now_us < at_us:
-        return [], known
-    return [Alarm(SILENT, at_us, known.latitude, known.longitude)], known._replace(is_silent=True)
+def _flags(table: "pa.Table", name: str) -> "NDArray[np.bool_]":
+    """Rows that are new have none."""
+    found: NDArray[np.bool_] = table.column(name).fill_null(False).to_numpy()
+    return found
 
 
-def silent_at(rules: Rules, known: Watched) -> int | None:
-    """When it is silent, unless it is heard of before."""
-    return None if rules.silent_us is None else known.at_us + rules.silent_us
+def _fast(rules: Rules, rows: Rows) -> "NDArray[np.bool_]":
+    """Whether a truck was too fast when its speed was last told."""
+    fast, says = _flags(rows.table, IS_FAST), rows.is_known | rows.is_first
+    if rules.speed_kmh is not None:
+        speeds = rows.table.column(SPEED).to_numpy()
+        fast, says = np.where(rows.is_known, fast, speeds > rules.speed_kmh), says | ~np.isnan(speeds)
+    return fast[np.maximum.accumulate(np.where(says, np.arange(len(says)), 0))]
+
+
+def _alarms(rules: Rules, table: "pa.Table", *found: "NDArray[np.bool_]") -> Iterator[Alarm]:
+    """`found`: silent, heard, speeding."""
+    places = np.flatnonzero(np.logical_or.reduce(found))
+    rows, before = table.take(places).to_pylist(), table.take(np.maximum(places - 1, 0)).to_pylist()
+    for row, last, is_silent, *others in zip(rows, before, *(each[places] for each in found), strict=True):
+        if is_silent:
+            yield _silence(rules, last)
+        for event, is_found in zip((HEARD, SPEEDING), others, strict=True):
+            if is_found:
+                yield Alarm(row[TRUCK], event, row[AT], row[LATITUDE], row[LONGITUDE], None if isnan(row[SPEED]) else row[SPEED])
+
+
+def expired(rules: Rules, known: "pa.Table", now_us: int) -> "tuple[list[Alarm], pa.Table]":
+    """Time has come to `now_us` without a reading: SILENT, where a truck was last heard of, once."""
+    was_silent = _flags(known, IS_SILENT)
+    silent = ~was_silent & (known.column(AT).to_numpy() + rules.silent_us <= now_us) if rules.silent_us is not None else was_silent & False
+    found = [_silence(rules, each) for each in known.filter(silent).to_pylist()]
+    return found, known.set_column(known.schema.get_field_index(IS_SILENT), IS_SILENT, [was_silent | silent])
+
+
+def _silence(rules: Rules, last: JsonObject) -> Alarm:
+    return Alarm(last[TRUCK], SILENT, last[AT] + (rules.silent_us or 0), last[LATITUDE], last[LONGITUDE])
+
+
+def silent_at(rules: Rules, known: "pa.Table") -> int | None:
+    """When the first one of the trucks is silent, unless it is heard of before."""
+    at_us = known.column(AT).to_numpy()[~_flags(known, IS_SILENT)]
+    return None if rules.silent_us is None or not len(at_us) else int(at_us.min()) + rules.silent_us
