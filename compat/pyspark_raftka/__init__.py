@@ -24,6 +24,7 @@ from raftka.pipeline.topics.options import SourceOptions, source_options, truth
 from raftka.pipeline.topics.planning import Range
 from raftka.pipeline.topics.sink import SinkOptions, sink_options, write_task
 from raftka.pipeline.topics.source import Stream, batch_tasks, read_task
+from raftka.pipeline.workers import keep_imports
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -191,3 +192,6 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
 def results(messages: list[WriterCommitMessage | None]) -> list[Written | None]:
     """None: a task that did not end."""
     return [message.written if isinstance(message, Message) else None for message in messages]
+
+
+keep_imports()

@@ -25,6 +25,7 @@ from raftka.pipeline.lake.options import READ, WRITTEN, Lake, lake_options
 from raftka.pipeline.lake.read import File, Plan, narrowed, plan, read, shape
 from raftka.pipeline.lake.table import Attempt, Done, abort, commit, prepare
 from raftka.pipeline.lake.where import pushed
+from raftka.pipeline.workers import keep_imports
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -168,3 +169,6 @@ class StreamWriter(Writer, DataSourceStreamArrowWriter):  # type: ignore[misc]
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         self._abort(messages)
+
+
+keep_imports()

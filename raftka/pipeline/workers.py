@@ -18,6 +18,7 @@ QUIET = {  # libraries that would start threads when they are imported
     "_RJEM_MALLOC_CONF": "background_thread:false",
 }
 TASKS = "pyspark.worker"  # what Spark's tasks run; all else plans
+DAEMON = "pyspark.daemon"
 PLANNING = ("pyarrow.compute", "pyspark_raftka", "pyspark_raftka_stream", "pyspark_raftka_delta", "raftka.pipeline.topics.reader", "deltalake")
 RUNNING = (
     "concurrent.futures.thread",
@@ -57,12 +58,20 @@ def forget_archives() -> None:
             del sys.path_importer_cache[path]
 
 
+def keep_imports() -> None:
+    """Spark plans and commits in processes of its own daemon, which look for garbage after each of these, in all that was imported: some 50 ms. What
+    is there by now is none."""
+    spec = sys.modules["__main__"].__spec__
+    if spec is not None and spec.name == DAEMON:
+        gc.freeze()
+
+
 def main() -> None:
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     preload(sys.argv[1] if len(sys.argv) > 1 and sys.argv[1].startswith("pyspark") else TASKS)
     if not is_single():
-        os.execv(sys.executable, [sys.executable, "-m", "pyspark.daemon", *sys.argv[1:]])
+        os.execv(sys.executable, [sys.executable, "-m", DAEMON, *sys.argv[1:]])
     forget_archives()
     from pyspark.daemon import manager
 

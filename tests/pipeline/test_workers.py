@@ -1,5 +1,6 @@
 """Spark's daemon of Python workers that has imported everything: it forks with one thread, or leaves that to Spark's own."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -76,3 +77,26 @@ def _started_as(_batches: Any) -> Any:
     import pyarrow as pa
 
     yield pa.RecordBatch.from_pydict({"module": [sys.orig_argv[sys.orig_argv.index("-m") + 1]]})
+
+
+def test_processes_that_plan_keep_what_they_have_imported(spark: Any) -> None:
+    """Spark's daemon is theirs, whatever the setting says. Others keep nothing."""
+    from pyspark.sql.datasource import DataSource
+
+    class Probe(DataSource):  # type: ignore[misc]
+        @classmethod
+        def name(cls) -> str:
+            return "probe"
+
+        def schema(self) -> str:
+            import gc
+            import sys
+
+            import pyspark_raftka  # noqa: F401
+
+            return f"`{sys.orig_argv[sys.orig_argv.index('-m') + 1]}` int, `{gc.get_freeze_count() > 10_000}` int"
+
+    spark.dataSource.register(Probe)
+
+    assert spark.read.format("probe").load().columns == ["pyspark.daemon", "True"]
+    assert gc.get_freeze_count() == 0
