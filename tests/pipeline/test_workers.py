@@ -73,6 +73,11 @@ def test_a_session_on_this_machine_has_it(spark: Any) -> None:
     assert {row[0] for row in spark.range(1).mapInArrow(_started_as, "module string").collect()} == {"raftka.pipeline.workers"}
 
 
+def test_java_reads_arrow_without_looking_twice(spark: Any) -> None:
+    options = ("arrow.enable_unsafe_memory_access", "arrow.enable_null_check_for_get")
+    assert [spark._jvm.java.lang.System.getProperty(each) for each in options] == ["true", "false"]
+
+
 def _started_as(_batches: Any) -> Any:
     import pyarrow as pa
 
