@@ -1,5 +1,6 @@
 """Packs have the rows of their trucks, and are joined by truck and time behind what is known. What is found in them: test_moves.py, test_watch.py."""
 
+import json
 import random
 from datetime import UTC, datetime
 from typing import Any
@@ -14,6 +15,7 @@ from raftka.pipeline.flows.packs import (
     AT,
     BUCKET,
     BUCKETS,
+    INSIDE,
     PACK,
     TRUCK,
     Packing,
@@ -23,6 +25,7 @@ from raftka.pipeline.flows.packs import (
     inside,
     newest,
     packing_of,
+    positions,
     together,
 )
 
@@ -76,6 +79,18 @@ def test_each_truck_is_in_its_bucket_and_rows_without_a_place_or_a_time_are_in_n
         bucket_of(2): [(2, 7)],
     }
     assert [str(each["speed_kmh"]) for each in found[bucket_of(1)]] == ["nan", "3.5"]
+
+
+def test_the_same_fences_are_the_same_text() -> None:
+    """States and packs compare texts. A name that two fences have is there once."""
+    square = (((0.0, 0.0), (10.0, 0.0), (10.0, 10.0), (0.0, 10.0)),)
+    fences = tuple(Fence(f"fence {at % 9}", square) for at in range(20, 0, -1))
+    rows: list[Row] = [(1, 5, 1.0, 2.0, None), (2, 6, 11.0, 2.0, None), (1, 7, 2.0, 1.0, None)]
+
+    found = positions(table(rows), Packing("truck", "at", READING, fences)).column(INSIDE).to_pylist()
+
+    every = json.dumps([f"fence {at}" for at in range(9)])
+    assert found == [every, "[]", every]
 
 
 def test_a_bucket_is_the_same_for_ever() -> None:

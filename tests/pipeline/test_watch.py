@@ -52,6 +52,8 @@ def test_silence_is_found_by_time_or_by_the_reading_that_ends_it() -> None:
     assert expired(RULES, silent, 80_000_000) == ([], silent)
     assert told(watch(RULES, silent[TRUCK], [at(100)])[0]) == [("HEARD", 100)]
     assert told(watch(RULES, known[TRUCK], [at(100)])[0]) == [("SILENT", 70), ("HEARD", 100)]
+    assert told(watch(RULES, known[TRUCK], [at(70)])[0]) == [("SILENT", 70), ("HEARD", 70)]
+    assert told(watch(Rules(90.0, None), silent[TRUCK], [at(20)])[0]) == [("HEARD", 20)]  # silence does not matter any more
 
 
 def test_late_readings_and_missing_rules_find_nothing() -> None:
