@@ -150,8 +150,7 @@ class Delta:
     @property
     def of_extensions_alone(self) -> bool:
         """Extensions have changed, and nothing that a broker's other parts look at."""
-        others = self.topics_changed, self.topics_deleted, self.partitions_changed, self.brokers_changed, self.configs_changed, self.acls_changed
-        return bool(self.extensions_changed) and not (self.cluster_formed or self.quotas_changed or self.reloaded or any(others))
+        return bool(self.extensions_changed) and self == Delta(extensions_changed=self.extensions_changed)
 
 
 @dataclass(frozen=True, slots=True)
