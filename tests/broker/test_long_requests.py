@@ -62,6 +62,7 @@ def wide(count: int = 600, **fields: Any) -> FetchRequest:
     )
 
 
+@pytest.mark.usefixtures("tiny")
 def test_others_are_answered_between_the_slices_of_a_long_request(stage: Stage) -> None:
     long, other = stage.wire(), stage.wire()
     long.request(METADATA, unknown(MANY))

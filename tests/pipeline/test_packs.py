@@ -5,10 +5,10 @@ import random
 from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
 import pytest
 
 pa = pytest.importorskip("pyarrow", reason="needs raftka[pipeline]")
+np = pytest.importorskip("numpy", reason="needs raftka[pipeline]")
 
 from raftka.pipeline.flows.fences import Fence
 from raftka.pipeline.flows.packs import (
