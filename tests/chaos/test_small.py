@@ -59,6 +59,11 @@ def test_transactions_are_whole_and_readers_of_what_is_committed_see_just_that()
     assert sum(life.oracle.truncations for life in lives) > 5
 
 
+def test_a_marker_that_looks_as_the_one_before_is_not_taken_for_it() -> None:
+    """The copy of a marker was committed late, and the next transaction of the same epoch, whose marker was on its way, counted as ended."""
+    assert not _fails(1704403)
+
+
 @pytest.mark.parametrize(("bug", "seeds"), FOUND_IN_TRANSACTIONS.items())
 def test_a_bug_that_is_planted_in_transactions_is_found(bug: str, seeds: int) -> None:
     with mutated(bug):

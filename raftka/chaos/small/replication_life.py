@@ -328,7 +328,7 @@ class Life:
         self.oracle.check(replica.log.entries[offset].value == value, f"{value} is acknowledged at {offset}, where something else is")
         self.oracle.acknowledged[offset] = value
         if self.transactions is not None:
-            self.transactions.acknowledged(value)
+            self.transactions.acknowledged(value, offset, replica.log.entries[offset].epoch)
 
     def check(self, right: bool, what: str) -> None:
         self.oracle.check(right, what)

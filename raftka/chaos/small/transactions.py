@@ -167,6 +167,7 @@ class Ending:
     next_epoch: int
     sent: int = 0  # how often: the connection of an earlier one is closed
     taken_over: bool = False  # by another coordinator, before it was over
+    written: set[tuple[int, int]] = field(default_factory=set)  # offset and leader epoch of each copy: that of the transaction before looks alike
 
 
 @dataclass
@@ -326,9 +327,9 @@ class Transactions:
             except KafkaError:
                 pass  # the producer is fenced, or comes too late
 
-    def acknowledged(self, value: str) -> None:
-        """It is committed; whose it is may not be told."""
-        ending = next((each for each in self.coordinator.ending.values() if told(each.marker) == value), None)
+    def acknowledged(self, value: str, offset: int, epoch: int) -> None:
+        """It is committed, at that offset and of that leader epoch; whose it is may not be told."""
+        ending = next((each for each in self.coordinator.ending.values() if (offset, epoch) in each.written), None)
         if self._world.random.random() < ANSWER_LOST:
             return
         if ending is not None:
@@ -395,6 +396,8 @@ class Transactions:
             end = log.append_marker(marker, epoch)
             if end < 0:
                 self._ended(ending)
+            else:
+                ending.written.add((end - 1, epoch))
             return end
 
         try:
