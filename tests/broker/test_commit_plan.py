@@ -4,6 +4,7 @@ import pytest
 
 from raftka.broker.coordinators.partition import CoordinatorPartition
 from raftka.broker.fastpath.commit import PARTITIONS, CommitPlan
+from raftka.broker.network.dispatch import LONG_FRAME_BYTES
 from raftka.wire.errors import Code
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH, OffsetCommitRequest
@@ -126,6 +127,19 @@ def test_a_coordinator_that_has_gone_or_loads_is_not_asked(monkeypatch: pytest.M
 
         assert taken == [True, False, False, True]
         assert client.committed() == {("t", 0): (4, -1, "")}
+
+
+def test_a_long_request_has_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan keeps the request as long as the connection lives: the coordinator refuses such metadata, but 100 of them are megabytes."""
+    with stage_of_topics() as stage, short_ways(monkeypatch, CommitPlan) as taken:
+        stage.create("t", PARTITIONS)
+        client = Committer(stage)
+        for metadata, size in (("m" * (LONG_FRAME_BYTES // PARTITIONS), PARTITIONS), ("m" * 30_000, 2)):
+            for _ in range(2):
+                client.ask(client.row(*range(size), committed_metadata=metadata))
+
+        assert taken == []
+        assert not stage.server_side(client.node_id).plans
 
 
 def test_very_many_partitions_have_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:

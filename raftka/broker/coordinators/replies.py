@@ -1,10 +1,10 @@
-"""What a coordinator's replies say of an append that was refused. Knows no coordinator."""
+"""The errors of a coordinator's replies when its append was refused. Knows no coordinator."""
 
 from collections.abc import Callable
 
 from raftka.wire.errors import Code, KafkaError
 
-SHOWN_AS = {  # what an append is refused with, as a coordinator says it (Kafka's table)
+SHOWN_AS = {  # the error of an append, and the error that a coordinator answers for it (Kafka's table)
     Code.UNKNOWN_TOPIC_OR_PARTITION: Code.COORDINATOR_NOT_AVAILABLE,
     Code.NOT_ENOUGH_REPLICAS: Code.COORDINATOR_NOT_AVAILABLE,
     Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Code.COORDINATOR_NOT_AVAILABLE,
@@ -15,7 +15,7 @@ SHOWN_AS = {  # what an append is refused with, as a coordinator says it (Kafka'
     Code.INVALID_TXN_STATE: Code.INVALID_TXN_STATE,
 }
 
-AS_MARKER = {  # what a coordinator's reply is refused with, as an answer to WriteTxnMarkers says it
+AS_MARKER = {  # the error of a coordinator's reply, and the error that the answer to WriteTxnMarkers has for it
     Code.NOT_COORDINATOR: Code.NOT_LEADER_OR_FOLLOWER,
     Code.COORDINATOR_NOT_AVAILABLE: Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
 }

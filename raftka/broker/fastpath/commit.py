@@ -1,6 +1,7 @@
 """The short way of OffsetCommit: successive commits of a consumer differ only in correlation id and offsets, so the rest is compared, not decoded.
 
-Made when a request for few partitions goes the long way; whatever looks different goes it again. The coordinator is asked as ever, and may refuse.
+A short request for few partitions that goes the long way leaves a plan on its connection; a request that looks different goes the long way again. The
+coordinator is asked as ever, and may refuse.
 """
 
 from collections.abc import Iterable
@@ -13,6 +14,7 @@ from raftka.broker.coordinators.runtime import CoordinatorRuntime
 from raftka.broker.fastpath.produce import HEAD_END
 from raftka.broker.network.access.authorizer import GROUP, TOPIC
 from raftka.broker.network.connection import ServerConnection, Slot
+from raftka.broker.network.dispatch import LONG_FRAME_BYTES
 from raftka.coordinator.commands import CommitOffsets, CommitPartition, CommitTopic, OffsetsCommitted
 from raftka.wire.codec import Piece
 from raftka.wire.errors import Code, KafkaError
@@ -22,7 +24,7 @@ from raftka.wire.messages.offsets import OFFSET_COMMIT, OffsetCommitRequest
 if TYPE_CHECKING:
     from raftka.broker.network.request import Request
 
-PARTITIONS = 100  # at most, in a request with a plan
+PARTITIONS = 100  # at most, in a request with a plan; the plan keeps the request, so a long one gets none
 OFFSET = "topics.partitions.committed_offset"
 HEAD = Struct(">ii")  # of an answer: size, correlation id
 
@@ -34,7 +36,8 @@ def remember(request: "Request[OffsetCommitRequest]", command: CommitOffsets, ru
     """Called with a request that is one command, of which no topic was refused."""
     count = sum([len(topic.partitions) for topic in command.topics])
     named = all(topic.name is not None for topic in command.topics)
-    if request.frame and named and 0 < count <= PARTITIONS and request.connection.worth_a_plan(OFFSET_COMMIT.key):
+    short = 0 < len(request.frame) <= LONG_FRAME_BYTES
+    if short and named and 0 < count <= PARTITIONS and request.connection.worth_a_plan(OFFSET_COMMIT.key):
         request.connection.plans[OFFSET_COMMIT.key] = CommitPlan(request, command, runtime, metadata)
 
 
@@ -73,7 +76,7 @@ class CommitPlan:
 
     @staticmethod
     def _layout_of(request: "Request[OffsetCommitRequest]") -> Struct:
-        """Of a frame behind its head: what is the same each time, and in between the offsets."""
+        """Of a frame behind its head: the bytes that are the same each time, with the offsets in between."""
         (positions,) = OFFSET_COMMIT.request_positions(request.version, request.frame, request.body_position, OFFSET)
         parts, at = [f">{HEAD_END}x"], HEAD_END
         for position in positions:
@@ -151,5 +154,5 @@ class CommitWait:
 
     @property
     def over(self) -> bool:
-        """Answered, or nobody is there any more to be answered."""
+        """The request is answered, or its connection has gone."""
         return self.slot.parts is not None or self.slot.connection.gone

@@ -48,9 +48,8 @@ def check_message(message: Message) -> None:
     if shape is None:
         raise MalformedMessage(f"no message of a voter: {str(message)[:100]}")
     values, kinds, numbers = _QUICK[message["type"]]
-    if shape.keys() <= message.keys() and tuple(map(type, values(message))) == kinds and min(numbers(message)) >= 0:
-        shape = {}  # most often
-    for name, kind in shape.items():
+    fits = shape.keys() <= message.keys() and tuple(map(type, values(message))) == kinds and min(numbers(message)) >= 0
+    for name, kind in () if fits else shape.items():
         value = message.get(name)
         if (value.__class__ is not kind and not isinstance(value, kind)) or (kind is int and value < 0):  # type: ignore[operator]  # a number by now
             raise MalformedMessage(f"{message['type']}.{name}: {str(value)[:100]}")

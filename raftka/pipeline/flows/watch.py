@@ -88,7 +88,7 @@ def _alarms(rules: Rules, table: "pa.Table", *found: "NDArray[np.bool_]") -> Ite
 def expired(rules: Rules, known: "pa.Table", now_us: int) -> "tuple[list[Alarm], pa.Table]":
     """Time has come to `now_us` without a reading: SILENT, where a truck was last heard of, once."""
     was_silent = _flags(known, IS_SILENT)
-    silent = ~was_silent & (known.column(AT).to_numpy() + rules.silent_us <= now_us) if rules.silent_us is not None else was_silent & False
+    silent = ~was_silent & (known.column(AT).to_numpy() + rules.silent_us <= now_us) if rules.silent_us is not None else np.zeros_like(was_silent)
     found = [_silence(rules, each) for each in known.filter(silent).to_pylist()]
     return found, known.set_column(known.schema.get_field_index(IS_SILENT), IS_SILENT, [was_silent | silent])
 

@@ -35,14 +35,14 @@ HEARTBEAT_S = 5.0  # within so long a member that sleeps is heard of again, or r
 LATE_S = 1.0  # of a timer: a node may have much to do
 Found = tuple[object, str, float]  # what it is about, what is wrong with it, and how long that may be so
 
+Asked = CoordinatorRequest[Any, Any] | CommitWait
+
 
 class Waiting:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self._since: dict[tuple[Node, object, str], float] = {}
-        self._asked: dict[
-            CoordinatorPartition, list[CoordinatorRequest[Any, Any] | CommitWait]
-        ] = {}  # what waited in each when it was last looked at
+        self._asked: dict[CoordinatorPartition, list[Asked]] = {}  # requests that waited in each at the last check
 
     def begin(self) -> None:
         self.cluster.world.at(self.cluster.world.now + EVERY_S, self._check)
@@ -87,7 +87,7 @@ class Waiting:
                     yield partition, f"{partition.name} {wrong}", HEARTBEAT_S
 
 
-def _waits(ticket: CoordinatorRequest[Any, Any] | CommitWait) -> bool:
+def _waits(ticket: Asked) -> bool:
     answer = ticket if isinstance(ticket, CommitWait) else ticket.pending
     return answer is not None and not answer.over
 
