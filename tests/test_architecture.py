@@ -28,6 +28,7 @@ FLOORS = {
     "raftka.wire": 0,
     "raftka.limits": 0,
     "raftka.json_values": 0,
+    "raftka.checksum": 0,
     "raftka.properties_file": 0,
     "raftka.runtime": 0,
     "raftka.client": 1,

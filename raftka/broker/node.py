@@ -6,7 +6,6 @@ from typing import IO
 
 import trio
 
-import raftka.broker.handlers  # noqa: F401  # importing it registers them
 from raftka.broker.context import BrokerContext
 from raftka.broker.controller.broker_lifecycle import BrokerLifecycle
 from raftka.broker.controller.controller_client import ControllerClient
@@ -23,6 +22,7 @@ from raftka.broker.coordinators.transaction_service import TransactionCoordinato
 from raftka.broker.coordinators.verification import TransactionVerifier
 from raftka.broker.exporter.http import HttpServer
 from raftka.broker.exporter.pages import metrics_server
+from raftka.broker.handlers import api_versions, create_topics, fetch, find_coordinator, init_producer_id, produce  # noqa: F401  # nearly every node is asked
 from raftka.broker.handlers.metadata import INTERNAL_TOPICS
 from raftka.broker.handlers.services import Services
 from raftka.broker.logs.care import LogCare

@@ -1,4 +1,4 @@
-"""`raftka broker start FILE`: one node in this process until SIGTERM. Imports only what a broker needs: its memory is 40 MiB.
+"""`raftka broker start FILE`: one node in this process until SIGTERM. Imports only what a broker needs: its memory is 36 MiB.
 
 The first SIGTERM or SIGINT is a controlled shutdown, the second ends at once. Tells systemd (or `cluster start`) when clients may come.
 """

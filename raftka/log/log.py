@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from operator import attrgetter
 from struct import Struct
 
-from crc32c import crc32c
-
+from raftka.checksum import crc32c
 from raftka.log.config import LogConfig
 from raftka.log.durable import DurableLog
 from raftka.log.leader_epoch import LeaderEpochs

@@ -8,8 +8,7 @@ from struct import Struct
 from struct import error as struct_error
 from typing import NamedTuple, Protocol
 
-from crc32c import crc32c
-
+from raftka.checksum import crc32c
 from raftka.limits import DECOMPRESSED_BYTES, HEADERS_OF_RECORD
 from raftka.runtime.interfaces import Buffer
 from raftka.wire.errors import ProtocolError

@@ -1,11 +1,15 @@
 """From frame to handler and back: what is announced, the order of answers, what holds, and the hooks for faults and quotas."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from raftka.broker import handlers
+from raftka.broker.handlers import MODULES
 from raftka.broker.handlers.fetch import Fetch
 from raftka.broker.network.dispatch import HANDLERS
 from raftka.broker.network.request import Request
@@ -52,6 +56,28 @@ def test_what_is_registered_is_announced_in_kafkas_ranges() -> None:
 def test_every_version_of_api_versions_says_the_same(version: int) -> None:
     with Stage() as stage:
         assert ranges(stage.wire().ask(API_VERSIONS, CLIENT, version)).keys() == HANDLERS.keys()
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_each_module_handles_the_apis_that_it_is_imported_for(module: str) -> None:
+    for api in MODULES[module]:
+        registration = HANDLERS[api.key]
+        registration.load()
+        assert registration.handler.__module__ == registration.module == f"raftka.broker.handlers.{module}"
+
+
+def test_no_module_handles_anything_else() -> None:
+    folder = Path(handlers.__file__).parent
+    handling = {path.stem for path in folder.glob("*.py") if "\n@handles(" in path.read_text(encoding="utf-8")}
+    assert handling == MODULES.keys()
+    assert sum(map(len, MODULES.values())) == len(HANDLERS)
+
+
+def test_a_handler_is_imported_when_its_first_request_comes() -> None:
+    """Else each node carries them all: 1.4 MB."""
+    seldom = "'raftka.broker.handlers.acls' in sys.modules, 'importlib.metadata' in sys.modules"
+    program = f"import sys, raftka.cli.broker; print({seldom})"
+    assert subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout == "False False\n"
 
 
 def test_only_the_features_that_work_are_supported_and_finalized() -> None:

@@ -1,12 +1,11 @@
 """Directed simulations of logs that are compacted, deleted from, and cut. See scenarios.py."""
 
-from crc32c import crc32c
-
 from raftka.chaos.simulated.clients.client import produce_row
 from raftka.chaos.simulated.cluster import CLIENT_PORT
 from raftka.chaos.simulated.scene import TOPIC, Scene
 from raftka.chaos.simulated.workloads.compaction import all_of, state_of, times_row
 from raftka.chaos.simulated.workloads.workload import often
+from raftka.checksum import crc32c
 from raftka.log.checkpoints import HIGH_WATERMARKS, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
 from raftka.log.producers.state import ENTRY, SEQUENCES, SNAPSHOT_HEAD, VERSION, ProducerState
 from raftka.metadata.quorum.raft_types import Snapshot

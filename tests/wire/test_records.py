@@ -5,12 +5,15 @@ and test_compression.py.
 """
 
 import warnings
+from importlib.machinery import PathFinder
 from typing import Any
 
+import crc32c as package
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from raftka import checksum
 from raftka.limits import HEADERS_OF_RECORD
 from raftka.wire.errors import ProtocolError
 from raftka.wire.records import (
@@ -228,3 +231,18 @@ def test_varints_there_and_back(value: int) -> None:
 def test_varints_have_an_end(bits: int, limit: int) -> None:
     with pytest.raises(ProtocolError, match=f"a varint of more than {limit} bytes"):
         signed(b"\x80" * 20, 0, bits)
+
+
+CHECK_VALUE = 0xE3069283  # RFC 3720 calls it CRC-32C; of the digits 1 to 9
+
+
+def test_the_checksum_is_that_of_the_package_that_it_comes_from() -> None:
+    assert checksum.crc32c(b"123456789") == package.crc32c(b"123456789") == CHECK_VALUE
+    data = bytes(range(256)) * 400
+    for size in (0, 1, 9, 4096, len(data)):
+        assert checksum.crc32c(data[:size], size) == package.crc32c(data[:size], size)
+
+
+def test_the_whole_package_is_loaded_where_its_c_module_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PathFinder, "find_spec", lambda name, path=None: None)
+    assert checksum._load()(b"123456789") == CHECK_VALUE

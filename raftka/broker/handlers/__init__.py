@@ -1,109 +1,98 @@
-"""One short file per API: what a request means. Importing this package registers them all; ApiVersions announces exactly these."""
+"""One short file per API: what a request means. `MODULES` says where each is; a module is imported when the first such request comes, so that a node
+carries what its clients use. ApiVersions announces exactly these.
+"""
 
-from raftka.broker.handlers import (
-    acls,
-    add_offsets_to_txn,
-    add_partitions_to_txn,
-    alter_client_quotas,
-    alter_configs,
-    alter_replica_log_dirs,
-    alter_user_scram_credentials,
-    api_versions,
-    consumer_group_describe,
-    consumer_group_heartbeat,
-    create_partitions,
-    create_topics,
-    delegation_tokens,
-    delete_groups,
-    delete_records,
-    delete_topics,
-    describe_client_quotas,
-    describe_cluster,
-    describe_configs,
-    describe_groups,
-    describe_log_dirs,
-    describe_producers,
-    describe_quorum,
-    describe_topic_partitions,
-    describe_transactions,
-    describe_user_scram_credentials,
-    elect_leaders,
-    end_txn,
-    fetch,
-    find_coordinator,
-    heartbeat,
-    init_producer_id,
-    join_group,
-    leave_group,
-    list_config_resources,
-    list_groups,
-    list_offsets,
-    list_transactions,
-    metadata,
-    offset_commit,
-    offset_delete,
-    offset_fetch,
-    offset_for_leader_epoch,
-    produce,
-    reassignments,
-    sasl,
-    sync_group,
-    txn_offset_commit,
-    unregister_broker,
-    update_features,
-    write_txn_markers,
+from raftka.broker.network.dispatch import register
+from raftka.wire.messages.acls import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS
+from raftka.wire.messages.api_versions import API_VERSIONS
+from raftka.wire.messages.client_quotas import ALTER_CLIENT_QUOTAS, DESCRIBE_CLIENT_QUOTAS
+from raftka.wire.messages.cluster import DESCRIBE_CLUSTER, UNREGISTER_BROKER
+from raftka.wire.messages.configs import ALTER_CONFIGS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS, LIST_CONFIG_RESOURCES
+from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_HEARTBEAT
+from raftka.wire.messages.delegation_tokens import CREATE_DELEGATION_TOKEN, DESCRIBE_DELEGATION_TOKEN, EXPIRE_DELEGATION_TOKEN, RENEW_DELEGATION_TOKEN
+from raftka.wire.messages.delete_records import DELETE_RECORDS
+from raftka.wire.messages.epochs import OFFSET_FOR_LEADER_EPOCH
+from raftka.wire.messages.fetch import FETCH
+from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
+from raftka.wire.messages.groups import DELETE_GROUPS, DESCRIBE_GROUPS, HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, LIST_GROUPS, SYNC_GROUP
+from raftka.wire.messages.list_offsets import LIST_OFFSETS
+from raftka.wire.messages.log_dirs import ALTER_REPLICA_LOG_DIRS, DESCRIBE_LOG_DIRS
+from raftka.wire.messages.metadata import METADATA
+from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_DELETE, OFFSET_FETCH
+from raftka.wire.messages.partitions import CREATE_PARTITIONS, ELECT_LEADERS
+from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
+from raftka.wire.messages.producers import DESCRIBE_PRODUCERS
+from raftka.wire.messages.quorum import DESCRIBE_QUORUM, UPDATE_FEATURES
+from raftka.wire.messages.reassignments import ALTER_PARTITION_REASSIGNMENTS, LIST_PARTITION_REASSIGNMENTS
+from raftka.wire.messages.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
+from raftka.wire.messages.scram import ALTER_USER_SCRAM_CREDENTIALS, DESCRIBE_USER_SCRAM_CREDENTIALS
+from raftka.wire.messages.topic_partitions import DESCRIBE_TOPIC_PARTITIONS
+from raftka.wire.messages.topics import CREATE_TOPICS, DELETE_TOPICS
+from raftka.wire.messages.transactions import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    DESCRIBE_TRANSACTIONS,
+    END_TXN,
+    LIST_TRANSACTIONS,
+    TXN_OFFSET_COMMIT,
+    WRITE_TXN_MARKERS,
 )
+from raftka.wire.schema import AnyApi
 
-__all__ = [
-    "acls",
-    "add_offsets_to_txn",
-    "add_partitions_to_txn",
-    "alter_client_quotas",
-    "alter_configs",
-    "alter_replica_log_dirs",
-    "alter_user_scram_credentials",
-    "api_versions",
-    "consumer_group_describe",
-    "consumer_group_heartbeat",
-    "create_partitions",
-    "create_topics",
-    "delegation_tokens",
-    "delete_groups",
-    "delete_records",
-    "delete_topics",
-    "describe_client_quotas",
-    "describe_cluster",
-    "describe_configs",
-    "describe_groups",
-    "describe_log_dirs",
-    "describe_producers",
-    "describe_quorum",
-    "describe_topic_partitions",
-    "describe_transactions",
-    "describe_user_scram_credentials",
-    "elect_leaders",
-    "end_txn",
-    "fetch",
-    "find_coordinator",
-    "heartbeat",
-    "init_producer_id",
-    "join_group",
-    "leave_group",
-    "list_config_resources",
-    "list_groups",
-    "list_offsets",
-    "list_transactions",
-    "metadata",
-    "offset_commit",
-    "offset_delete",
-    "offset_fetch",
-    "offset_for_leader_epoch",
-    "produce",
-    "reassignments",
-    "sasl",
-    "sync_group",
-    "txn_offset_commit",
-    "unregister_broker",
-    "update_features",
-    "write_txn_markers",
-]
+MODULES: dict[str, tuple[AnyApi, ...]] = {
+    "acls": (DESCRIBE_ACLS, CREATE_ACLS, DELETE_ACLS),
+    "add_offsets_to_txn": (ADD_OFFSETS_TO_TXN,),
+    "add_partitions_to_txn": (ADD_PARTITIONS_TO_TXN,),
+    "alter_client_quotas": (ALTER_CLIENT_QUOTAS,),
+    "alter_configs": (INCREMENTAL_ALTER_CONFIGS, ALTER_CONFIGS),
+    "alter_replica_log_dirs": (ALTER_REPLICA_LOG_DIRS,),
+    "alter_user_scram_credentials": (ALTER_USER_SCRAM_CREDENTIALS,),
+    "api_versions": (API_VERSIONS,),
+    "consumer_group_describe": (CONSUMER_GROUP_DESCRIBE,),
+    "consumer_group_heartbeat": (CONSUMER_GROUP_HEARTBEAT,),
+    "create_partitions": (CREATE_PARTITIONS,),
+    "create_topics": (CREATE_TOPICS,),
+    "delegation_tokens": (CREATE_DELEGATION_TOKEN, RENEW_DELEGATION_TOKEN, EXPIRE_DELEGATION_TOKEN, DESCRIBE_DELEGATION_TOKEN),
+    "delete_groups": (DELETE_GROUPS,),
+    "delete_records": (DELETE_RECORDS,),
+    "delete_topics": (DELETE_TOPICS,),
+    "describe_client_quotas": (DESCRIBE_CLIENT_QUOTAS,),
+    "describe_cluster": (DESCRIBE_CLUSTER,),
+    "describe_configs": (DESCRIBE_CONFIGS,),
+    "describe_groups": (DESCRIBE_GROUPS,),
+    "describe_log_dirs": (DESCRIBE_LOG_DIRS,),
+    "describe_producers": (DESCRIBE_PRODUCERS,),
+    "describe_quorum": (DESCRIBE_QUORUM,),
+    "describe_topic_partitions": (DESCRIBE_TOPIC_PARTITIONS,),
+    "describe_transactions": (DESCRIBE_TRANSACTIONS,),
+    "describe_user_scram_credentials": (DESCRIBE_USER_SCRAM_CREDENTIALS,),
+    "elect_leaders": (ELECT_LEADERS,),
+    "end_txn": (END_TXN,),
+    "fetch": (FETCH,),
+    "find_coordinator": (FIND_COORDINATOR,),
+    "heartbeat": (HEARTBEAT,),
+    "init_producer_id": (INIT_PRODUCER_ID,),
+    "join_group": (JOIN_GROUP,),
+    "leave_group": (LEAVE_GROUP,),
+    "list_config_resources": (LIST_CONFIG_RESOURCES,),
+    "list_groups": (LIST_GROUPS,),
+    "list_offsets": (LIST_OFFSETS,),
+    "list_transactions": (LIST_TRANSACTIONS,),
+    "metadata": (METADATA,),
+    "offset_commit": (OFFSET_COMMIT,),
+    "offset_delete": (OFFSET_DELETE,),
+    "offset_fetch": (OFFSET_FETCH,),
+    "offset_for_leader_epoch": (OFFSET_FOR_LEADER_EPOCH,),
+    "produce": (PRODUCE,),
+    "reassignments": (ALTER_PARTITION_REASSIGNMENTS, LIST_PARTITION_REASSIGNMENTS),
+    "sasl": (SASL_HANDSHAKE, SASL_AUTHENTICATE),
+    "sync_group": (SYNC_GROUP,),
+    "txn_offset_commit": (TXN_OFFSET_COMMIT,),
+    "unregister_broker": (UNREGISTER_BROKER,),
+    "update_features": (UPDATE_FEATURES,),
+    "write_txn_markers": (WRITE_TXN_MARKERS,),
+}
+
+for _module, _apis in MODULES.items():
+    register(f"{__name__}.{_module}", _apis)

@@ -5,9 +5,10 @@ have many items is a generator: it yields between items, so that one long reques
 decoded in the same way. Handlers that must ask the controller are `async`. The connection holds behind all that is not done at once.
 """
 
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from inspect import iscoroutinefunction, isgeneratorfunction
 from typing import Any, TypeVar, Union
 
@@ -48,31 +49,47 @@ Refusal = Callable[[Request[Req], Code], Resp | Steps[Resp | None] | None]
 Interceptor = Callable[[Request[Any]], Row | None]  # the answer; None: as if it was not there. May raise KafkaError and Postponed
 
 
-@dataclass(frozen=True, slots=True)
+def _refused(request: Request[Any], code: Code) -> Any:
+    return request.api.response(error_code=int(code))
+
+
+def _missing(request: Request[Any], services: Any) -> Any:
+    raise NotImplementedError(request.api.name)
+
+
+@dataclass(slots=True)
 class Registration:
     api: AnyApi
-    handler: Callable[[Request[Any], Any], Any]  # a Handler: what it returns tell `waits` and `in_steps`
-    refused: Refusal[Any, Any]
-    waits: bool  # async: asks the controller
-    in_steps: bool  # a generator
+    module: str  # imported when the first request comes; it sets what follows
+    handler: Callable[[Request[Any], Any], Any] = _missing  # a Handler: what it returns tell `waits` and `in_steps`
+    refused: Refusal[Any, Any] = _refused
+    waits: bool = False  # async: asks the controller
+    in_steps: bool = False  # a generator
+
+    def load(self) -> None:
+        if self.handler is _missing:
+            import_module(self.module)
 
 
 HANDLERS: dict[int, Registration] = {}
 
 
-def handles(api: Api[Req, Resp], refused: Refusal[Req, Resp] | None = None) -> Callable[[Handler[Req, Services, Resp]], Handler[Req, Services, Resp]]:
-    """Register the handler of an API; ApiVersions announces exactly what is registered. `refused` makes the answer to a request that
-    failed as a whole; by default the top level `error_code` is set."""
+def register(module: str, apis: Iterable[AnyApi]) -> None:
+    """ApiVersions announces exactly what is registered. The module `handles` these APIs."""
+    HANDLERS.update((api.key, Registration(api, module)) for api in apis)
 
-    def register(handler: Handler[Req, Services, Resp]) -> Handler[Req, Services, Resp]:
-        HANDLERS[api.key] = Registration(api, handler, refused or _refused, iscoroutinefunction(handler), isgeneratorfunction(handler))
+
+def handles(api: Api[Req, Resp], refused: Refusal[Req, Resp] = _refused) -> Callable[[Handler[Req, Services, Resp]], Handler[Req, Services, Resp]]:
+    """Set the handler of a registered API. `refused` makes the answer to a request that failed as a whole; by default the top level
+    `error_code` is set."""
+
+    def handle(handler: Handler[Req, Services, Resp]) -> Handler[Req, Services, Resp]:
+        registration = HANDLERS[api.key]
+        registration.handler, registration.refused = handler, refused
+        registration.waits, registration.in_steps = iscoroutinefunction(handler), isgeneratorfunction(handler)
         return handler
 
-    return register
-
-
-def _refused(request: Request[Any], code: Code) -> Any:
-    return request.api.response(error_code=int(code))
+    return handle
 
 
 class Dispatcher:
@@ -258,6 +275,7 @@ class Dispatcher:
         if request.meter is not None:
             self.quotas.arrived(request)
         try:
+            registration.load()
             answer: Answer | Exception = self._intercepted(request)
             if answer is None:
                 if registration.waits:

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from crc32c import crc32c
-
+from raftka.checksum import crc32c
 from raftka.log.segments.scan import SMALLEST_LENGTH, Header
 from raftka.log.segments.segment import NO_TIMESTAMP, Segment
 from raftka.runtime.interfaces import Buffer, File, Files

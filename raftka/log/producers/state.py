@@ -9,8 +9,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable
 from struct import Struct, error
 
-from crc32c import crc32c
-
+from raftka.checksum import crc32c
 from raftka.limits import GUARDS_OF_PARTITION, PRODUCERS_OF_PARTITION
 from raftka.log.producers.markers import VERSION_2, Marker
 from raftka.log.segments.transaction_index import AbortedTransaction

@@ -6,8 +6,7 @@
 from collections.abc import Iterator
 from struct import Struct
 
-from crc32c import crc32c
-
+from raftka.checksum import crc32c
 from raftka.runtime.interfaces import File
 from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER, BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC
 

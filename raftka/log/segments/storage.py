@@ -11,8 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from crc32c import crc32c
-
+from raftka.checksum import crc32c
 from raftka.log.compaction.job import CLEANED, SWAP, Cleaned
 from raftka.log.config import FOREVER, LogConfig
 from raftka.log.segments.flushes import Flushes

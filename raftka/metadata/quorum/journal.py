@@ -9,8 +9,7 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import NamedTuple
 
-from crc32c import crc32c
-
+from raftka.checksum import crc32c
 from raftka.metadata.quorum.journal_format import (
     SNAPSHOT_HEAD,
     Item,

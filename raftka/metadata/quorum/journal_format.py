@@ -10,8 +10,7 @@ from enum import IntEnum
 from struct import Struct, error
 from typing import NamedTuple
 
-from crc32c import crc32c
-
+from raftka.checksum import crc32c
 from raftka.runtime.interfaces import Buffer
 
 RECORD_MAGIC = b"\xabRJ1"

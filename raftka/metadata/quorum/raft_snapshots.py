@@ -6,8 +6,7 @@ SyncObj asks a serializer for the next piece and would go on asking within one r
 from dataclasses import dataclass, field
 from typing import Any
 
-from crc32c import crc32c
-
+from raftka.checksum import crc32c
 from raftka.metadata.quorum.journal import Journal
 from raftka.metadata.quorum.raft_types import Message, Snapshot
 

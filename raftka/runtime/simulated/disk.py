@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple
 
-from crc32c import crc32c
-
+from raftka.checksum import crc32c
 from raftka.runtime.interfaces import Buffer, File
 from raftka.runtime.simulated.process import Events, Process
 

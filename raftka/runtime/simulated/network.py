@@ -9,8 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from crc32c import crc32c
-
+from raftka.checksum import crc32c
 from raftka.runtime.interfaces import Buffer, Connection, FileSpan
 from raftka.runtime.simulated.link import DELAY_S, RESEND_S, Link
 from raftka.runtime.simulated.process import Events, Machine, Process

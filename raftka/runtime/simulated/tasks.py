@@ -11,9 +11,9 @@ from types import coroutine
 from typing import Any
 
 import trio
-from crc32c import crc32c
 from trio.lowlevel import start_guest_run
 
+from raftka.checksum import crc32c
 from raftka.runtime.simulated.guard import guard_lifted
 from raftka.runtime.simulated.process import Events, Process
 

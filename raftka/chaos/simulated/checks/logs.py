@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any
 
-from crc32c import crc32c
-
+from raftka.checksum import crc32c
 from raftka.log.checkpoints import LEADER_EPOCH_CHECKPOINT, decode_epochs
 from raftka.log.log import Log
 from raftka.log.producers.snapshots import ENTRIES_BACK, SUFFIX
