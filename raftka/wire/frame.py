@@ -4,6 +4,7 @@ Headers: a request of a flexible version ends its header with tagged fields; so 
 the version yet.
 """
 
+from functools import cache, lru_cache
 from struct import Struct
 from struct import error as struct_error
 from typing import Any, NamedTuple, NoReturn, Protocol
@@ -21,6 +22,7 @@ EXPECTED_BYTES = 2 * 1024 * 1024  # a larger frame is not expected to come again
 _SIZE = Struct(">i")
 _KEY_AND_VERSION = Struct(">hh")
 _REQUEST_HEADER = Struct(">hhih")
+_SIZE_AND_IDS = Struct(">ihhi")  # key, version, correlation id
 _SIZE_AND_CORRELATION = Struct(">ii")
 _STRANGERS = {
     **dict.fromkeys((b"GET ", b"POST", b"HEAD", b"PUT "), "HTTP"),
@@ -74,6 +76,7 @@ def decode_response_header(frame: memoryview, api: AnyApi, version: int) -> tupl
         raise ProtocolError("the response ends inside its header") from error
 
 
+@cache
 def _has_tags(api: AnyApi, version: int) -> bool:
     return version in api.flexible and api.key != API_VERSIONS_KEY
 
@@ -87,10 +90,15 @@ def encode_request(api: Api[Req, Resp], version: int, correlation_id: int, clien
 
 def encode_body(api: AnyApi, version: int, correlation_id: int, client_id: str | None, body: bytes) -> bytes:
     """The whole frame of a message that is encoded already."""
+    rest = _rest_of_header(api, version, client_id)
+    return _SIZE_AND_IDS.pack(8 + len(rest) + len(body), api.key, version, correlation_id) + rest + body
+
+
+@lru_cache(256)
+def _rest_of_header(api: AnyApi, version: int, client_id: str | None) -> bytes:
+    """The client's id, and no tags where there may be some: the same for nearly all requests of a connection."""
     name = b"" if client_id is None else client_id.encode()
-    tags = b"\0" if version in api.flexible else b""
-    header = _REQUEST_HEADER.pack(api.key, version, correlation_id, -1 if client_id is None else len(name)) + name + tags
-    return b"".join((_SIZE.pack(len(header) + len(body)), header, body))
+    return (-1 if client_id is None else len(name)).to_bytes(2, "big", signed=True) + name + (b"\0" if version in api.flexible else b"")
 
 
 def encode_response(api: Api[Req, Resp], version: int, correlation_id: int, row: Resp) -> list[Piece]:

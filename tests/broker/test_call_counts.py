@@ -57,7 +57,7 @@ def produce_one(wire: Wire, acks: int) -> None:
 
 @pytest.mark.parametrize(
     ("nodes", "acks", "expected"),
-    [(1, 1, 185.0), (3, -1, 822.0)],
+    [(1, 1, 176.0), (3, -1, 785.0)],
     ids=["one node", "three replicas"],
 )
 def test_a_record(nodes: int, acks: int, expected: float) -> None:
@@ -79,10 +79,10 @@ def test_a_fetch() -> None:
 
         found = counted(lambda: wire.ask(FETCH, row, 17))
 
-    assert found == pytest.approx(68.0, rel=TOLERANCE)
+    assert found == pytest.approx(59.0, rel=TOLERANCE)
 
 
-@pytest.mark.parametrize(("commits", "expected"), [(1, 921.0), (10, 3393.0)], ids=["one", "ten at once"])
+@pytest.mark.parametrize(("commits", "expected"), [(1, 889.0), (10, 3255.0)], ids=["one", "ten at once"])
 def test_a_commit_of_offsets(commits: int, expected: float) -> None:
     with Stage(3, offsets_topic_num_partitions="1", offsets_topic_replication_factor="3") as stage:
         stage.create("t", commits)

@@ -62,7 +62,7 @@ class Job:
 
 
 class Flusher:
-    """`post` brings what threads have to say to the loop; the loop calls `ready` when `eventfd` is readable."""
+    """`post` brings what threads have to say to the loop; the loop calls `ready` for each write to `eventfd`, or for some together."""
 
     def __init__(self, post: Post) -> None:
         self.eventfd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -90,7 +90,6 @@ class Flusher:
             self._in_thread(fdatasync, fd, job)
 
     def ready(self, events: int) -> None:
-        os.eventfd_read(self.eventfd)
         self._reap(wait=False)
 
     def stop(self) -> None:

@@ -334,9 +334,9 @@ class RealNetwork:
         sock.connect_ex((address, port))  # a failure shows as an event, in a later turn
         RealTransport(self, sock, connection, f"{address}:{port}", connecting=True)
 
-    def watch(self, fd: int, reader: Reader) -> None:
-        """Another descriptor than a socket, for as long as the network is there."""
-        self.epoll.register(fd, EPOLLIN)
+    def watch(self, fd: int, reader: Reader, how: int = 0) -> None:
+        """Another descriptor than a socket, for as long as the network is there. EPOLLET: told once of each event, nobody has to read it."""
+        self.epoll.register(fd, EPOLLIN | how)
         self.transports[fd] = reader
 
     def turn_of(self, work: Callable[[], None]) -> None:

@@ -5,6 +5,7 @@ A Trio task per connection would cost 25 microseconds a request instead of 14; h
 
 import os
 import random
+import select
 import sys
 import threading
 from collections import deque
@@ -101,7 +102,7 @@ class RealRuntime:
         self.files = RealFiles(self._post, turn.at_last)
         self.network = RealNetwork(turn, self.offload.run)
         self.network.watch(self._eventfd, self)
-        self.network.watch(self.files.flusher.eventfd, self.files.flusher)
+        self.network.watch(self.files.flusher.eventfd, self.files.flusher, select.EPOLLET)
         self._loop = self._around_trio() if alone else None
         if self._loop is None:
             BesideOthers(self.network, self.clock, self, self._wake).start(nursery)
