@@ -5,6 +5,7 @@ its private ones; those defined here replace what it would call. tests/metadata/
 transport, journal, serializer, poller, command queue, membership changes and code versions: with them goes every use of pickle.
 """
 
+from itertools import repeat
 from operator import attrgetter
 from random import Random
 from typing import cast
@@ -132,8 +133,8 @@ class Engine(SyncObj):  # type: ignore[misc]
         self.election_at = election_at
 
     def _use_clock(self) -> None:
-        """SyncObj's clock is a global of its module: it shows the time of the core that is being stepped."""
-        syncobj.monotonicTime = lambda: self.now
+        """SyncObj's clock is a global of its module: it shows the time of the core that is being stepped. It is read thirty times for an entry."""
+        syncobj.monotonicTime = repeat(self.now).__next__
 
     # SyncObj's state under readable names
 
