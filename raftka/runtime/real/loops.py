@@ -128,7 +128,7 @@ class AroundTrio:
         try:
             if clock.next_at <= turn.began:
                 network.turn_of(clock.run_due)
-            elif turn.waits:  # for actions that tasks of Trio have asked for
+            elif turn.actions or turn.woken or turn.last:  # tasks of Trio have asked for them
                 network.end_turn()
             if not self._standing.stopped:
                 network.turn(0 if self._tasks else max(0.0, min(until, clock.next_at) - turn.began))

@@ -373,24 +373,29 @@ class RealNetwork:
     def end_turn(self) -> None:
         turn = self.current
         turn.active = True
-        while turn.actions or turn.woken or turn.last:
+        while True:
+            pieces: Sequence[Callable[[], None]]
             if turn.actions:
-                actions, turn.actions = turn.actions, []
-                for action in actions:
-                    action()
-                    turn.done(action)
+                pieces, turn.actions = turn.actions, []
             elif turn.woken:
-                woken, turn.woken = turn.woken, []
-                for transport in woken:
-                    transport.flush()
-                turn.done(self)
+                pieces = (self._flush_woken,)
+            elif turn.last:
+                pieces, turn.last = turn.last, []
             else:
-                last, turn.last = turn.last, []
-                for action in last:
-                    action()
-                    turn.done(action)
+                break
+            for piece in pieces:
+                piece()
+                now = monotonic()  # Turn.done, without its call
+                if now - turn.began > LONG_PIECE_S:
+                    turn.long(now, piece)
+                turn.began = now
         turn.active = False
         self.arena_used = self.lent_bytes = 0
+
+    def _flush_woken(self) -> None:
+        woken, self.current.woken = self.current.woken, []
+        for transport in woken:
+            transport.flush()
 
     def stop(self, *, reset: bool) -> None:
         self._stopped = True

@@ -26,11 +26,6 @@ class Turn:
         self.watch: TurnWatch | None = None
         self.began = monotonic()  # of the piece under way
 
-    @property
-    def waits(self) -> bool:
-        """Return whether there are actions to run."""
-        return bool(self.actions or self.woken or self.last)
-
     def done(self, piece: object) -> None:
         """A piece of the turn is over, and the next one begins."""
         now = monotonic()
