@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from raftka.broker.coordinators.pace import LOOKS, PAUSE, Pace
+from raftka.broker.coordinators.pace import Pace
+from raftka.broker.replica.looks import LOOKS, PAUSE
 from raftka.wire.errors import Code
 from tests.broker.toy import TOPIC, Add, Read, Ring, ToyStage, batches
 

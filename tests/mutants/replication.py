@@ -23,6 +23,16 @@ def leader_counts_what_is_written(flush: Any) -> Any:
     return bug
 
 
+@mutant(Partition, "_look")
+def what_waits_for_more_is_forgotten(look: Any) -> Any:
+    """A produce that waits some turns for others goes neither to the disk nor to followers, unless others come."""
+
+    def bug(self: Partition) -> None:
+        self._looking = False
+
+    return bug
+
+
 @mutant(LeaderState, "_durable_everywhere")
 def leader_does_not_count_itself(everywhere: Any) -> Any:
     """What all followers have is committed, also where the leader's own disk has it not."""

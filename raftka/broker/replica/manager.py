@@ -12,9 +12,10 @@ from raftka.broker.replica.care import Care
 from raftka.broker.replica.damaged_logs import DamagedLogs
 from raftka.broker.replica.fetch_session_cache import Waiting
 from raftka.broker.replica.fetcher import ReplicaFetcherManager
+from raftka.broker.replica.high_watermarks import HighWatermarks
 from raftka.broker.replica.isr_shrinks import IsrShrinks
 from raftka.broker.replica.log_opener import LogOpener
-from raftka.broker.replica.partition import HighWatermarks, Partition
+from raftka.broker.replica.partition import Partition
 from raftka.broker.replica.stray_logs import StrayLogs
 from raftka.broker.replica.throttles import ReplicationThrottles
 from raftka.log.directory import DirectoryFailure, LogDirectory
@@ -67,7 +68,7 @@ class ReplicaManager:
         self._configured: Slices[Partition] = Slices(self.clock, PARTITIONS_OF_TURN, self._configure)
         self.strays = StrayLogs(context, logs)
         self._opener = LogOpener(self.clock, self._make_ahead, self._open_more)
-        logs.work_in_turns(self._next_turn)
+        logs.work_in_turns(self.next_turn)
         self.leaderships: dict[str, Callable[[Partition], None]] = {}  # by topic: who is told when one begins, goes on in another epoch, or ended
         self.prefers_racks = (context.metadata.settings["replica.selector.class"] or "").endswith("RackAwareReplicaSelector")
 
@@ -224,7 +225,7 @@ class ReplicaManager:
     def high_watermark_changed(self, partition: Partition) -> None:
         self.checkpoint_later()
 
-    def _next_turn(self, step: Callable[[], None]) -> None:
+    def next_turn(self, step: Callable[[], None]) -> None:
         self.clock.call_at(self.clock.now(), step)
 
     def checkpoint_later(self) -> None:

@@ -3,12 +3,13 @@
 Answers wait here: produces for the high watermark or for the leader's own flush, DeleteRecords for the low watermark, fetches for more to read.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from math import inf
 from typing import Any, Protocol
 
 from raftka.broker.context import BrokerContext
 from raftka.broker.purgatory import Operation, Purgatory
+from raftka.broker.replica.looks import Looks
 from raftka.log.config import FOREVER, LogConfig
 from raftka.log.directory import LogDirectory
 from raftka.log.log import Log
@@ -19,6 +20,8 @@ from raftka.replication.partition import AdvanceHighWatermark, AlterIsr, Followe
 from raftka.runtime.interfaces import File
 from raftka.wire.errors import Code, KafkaError
 
+LITTLE_BYTES = 512 * 1024  # more is passed on at once: to move it takes longer than what waiting would save
+
 
 class Manager(Protocol):
     """The replica manager, as a partition uses it."""
@@ -28,6 +31,8 @@ class Manager(Protocol):
 
     def touch(self, partition: "Partition") -> None:
         """Write what is staged at the turn's end."""
+
+    def next_turn(self, action: Callable[[], None]) -> None: ...
 
     def flush(self, home: LogDirectory, files: "list[File | str]", done: "Callable[[OSError | None], None]") -> None: ...
 
@@ -73,6 +78,10 @@ class Traffic:
 class Partition:
     __slots__ = (
         "_flushes_to",
+        "_looking",
+        "_looks",
+        "_new",
+        "_passed_on",
         "bytes_out",
         "delayed_by_commit",
         "delayed_by_flush",
@@ -119,6 +128,10 @@ class Partition:
         self.touched = False
         self.flushing = False
         self._flushes_to = -1  # the offset that the flush under way makes durable
+        self._looks = Looks()
+        self._looking = False  # the next turn looks whether more has come
+        self._new = 0  # produces that wait for a commit, since anything was passed on
+        self._passed_on = 0  # `appended_bytes` of the log then
         self.on_quiet: Callable[[], None] | None = None  # who waits for a moment without a flush
         self.on_flushed: Callable[[int], None] | None = None  # the replica fetcher, while following
         self.produced = self.fetched = self.bytes_out = 0  # requests for this partition, and bytes sent to consumers
@@ -278,6 +291,7 @@ class Partition:
         if offset <= self.leader.high_watermark:
             operation.complete(Code.NONE)
         else:
+            self._new += 1
             self.delayed_by_commit.add(offset, operation, deadline)
             self.manager.watch(self, deadline)
 
@@ -300,7 +314,7 @@ class Partition:
             self.delayed_by_flush.add(offset, operation)
 
     def write(self) -> None:
-        """At the end of a turn: what was appended goes to the file, and to the disk as soon as the flush before it is done."""
+        """At the end of a turn: what was appended goes to the file."""
         self.touched = False
         try:
             self.log.write_staged()
@@ -311,9 +325,32 @@ class Partition:
             self.manager.log_failed(self, error)
             return
         self.staged_by.clear()
+        if self._new:
+            self._pass_on_soon()
+        else:
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        """To the disk as soon as the flush before is done, and to followers."""
         self.flush()
         if self.idle_followers:
             self._grown()
+
+    def _pass_on_soon(self) -> None:
+        """A few turns later, while more is likely to come and this is little."""
+        size = self.log.appended_bytes
+        if size - self._passed_on < LITTLE_BYTES and self._looks.looks_for_more(self._new):
+            if not self._looking:
+                self._looking = True
+                self.manager.next_turn(self._look)
+        else:
+            self._new, self._passed_on = 0, size
+            self._pass_on()
+
+    def _look(self) -> None:
+        self._looking = False
+        if self._new:
+            self._pass_on_soon()
 
     def flush(self) -> None:
         if self.flushing or self.log.failed is not None:
@@ -368,7 +405,9 @@ class Partition:
 
     def committed(self, offset: int) -> None:
         under_min_isr = self.leader is not None and self.leader.under_min_isr
-        self.delayed_by_commit.reached(offset, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND if under_min_isr else Code.NONE)
+        if waited := len(self.delayed_by_commit):
+            self.delayed_by_commit.reached(offset, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND if under_min_isr else Code.NONE)
+            self._looks.answered(waited - len(self.delayed_by_commit))
         self.manager.high_watermark_changed(self)
         if self.idle_consumers:
             idle, self.idle_consumers = self.idle_consumers, {}
@@ -458,19 +497,3 @@ class Partition:
             purgatory.expire(now)
             deadline = min(deadline, purgatory.deadline())
         return deadline if deadline < inf else None
-
-
-class HighWatermarks(Mapping[tuple[str, int], int]):
-    """Of the partitions, read when it is asked for."""
-
-    def __init__(self, partitions: Mapping[tuple[str, int], Partition]) -> None:
-        self._partitions = partitions
-
-    def __getitem__(self, key: tuple[str, int]) -> int:
-        return self._partitions[key].high_watermark
-
-    def __iter__(self) -> Iterator[tuple[str, int]]:
-        return iter(self._partitions)
-
-    def __len__(self) -> int:
-        return len(self._partitions)

@@ -1,0 +1,21 @@
+"""What a checkpoint of high watermarks reads."""
+
+from collections.abc import Iterator, Mapping
+
+from raftka.broker.replica.partition import Partition
+
+
+class HighWatermarks(Mapping[tuple[str, int], int]):
+    """Of the partitions, read when it is asked for."""
+
+    def __init__(self, partitions: Mapping[tuple[str, int], Partition]) -> None:
+        self._partitions = partitions
+
+    def __getitem__(self, key: tuple[str, int]) -> int:
+        return self._partitions[key].high_watermark
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        return iter(self._partitions)
+
+    def __len__(self) -> int:
+        return len(self._partitions)

@@ -1,0 +1,33 @@
+"""Whether what has come is passed on now, or some turns later together with more. Knows no partition and no coordinator.
+
+To pass it on costs a flush, and a write, a flush and a fetch of each follower, however few requests it is of. Clients that were answered just now
+often ask again at once: as long as fewer requests have come than were answered, the rest is looked for. Where they do not come, because clients send
+every few seconds, nobody looks for a while.
+"""
+
+LOOKS = 8  # turns, some 10 us each where nothing comes
+PAUSE = 16  # times without such looks, after a look in vain
+
+
+class Looks:
+    __slots__ = ("_answered", "_looks", "_pause")
+
+    def __init__(self) -> None:
+        self._answered = 0  # requests, since something was passed on: their clients may ask again
+        self._looks = 0
+        self._pause = 0
+
+    def answered(self, requests: int) -> None:
+        self._answered += requests
+
+    def looks_for_more(self, waiting: int) -> bool:
+        """Whether `waiting` requests wait another turn; False: they are passed on now."""
+        if waiting < self._answered and not self._pause and self._looks < LOOKS:
+            self._looks += 1
+            return True
+        if waiting < self._answered and self._looks:
+            self._pause = PAUSE
+        elif self._pause:
+            self._pause -= 1
+        self._answered = self._looks = 0
+        return False
