@@ -84,3 +84,15 @@ def test_what_waits_when_the_leadership_ends_is_refused(answered: Answered) -> N
         look()
 
     assert produced(answered.wire.answer(PRODUCE)).error_code != 0
+
+
+def test_a_topic_that_is_deleted_meanwhile_is_not_flushed(answered: Answered) -> None:
+    answered.send(1)
+    answered.stage.delete("t")
+    answered.stage.world.run(answered.stage.world.now + 5.0)
+
+    for look in answered.looks:
+        look()
+    answered.stage.world.run(answered.stage.world.now + 5.0)
+
+    assert answered.stage.counted("raftka_log_failures_total") == 0
