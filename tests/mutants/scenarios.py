@@ -1,5 +1,6 @@
 """Directed simulations of quorum, controller and replication: see directed.py."""
 
+from types import SimpleNamespace
 from typing import Any
 
 from raftka.chaos.simulated.cluster import CLIENT_PORT, Cluster
@@ -7,6 +8,7 @@ from raftka.chaos.simulated.scene import TOPIC, Scene
 from raftka.metadata.commands import AllocateProducerIds, AlterPartition, AlterReassignments, Change, Command, Heartbeat, Move, MovedTopic
 from raftka.metadata.quorum.journal import Standing
 from raftka.metadata.quorum.raft import RaftCore
+from raftka.replication.partition import Altered, AlterIsr, LeaderState
 from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code, KafkaError
 from tests.mutants.directed import finds
@@ -398,3 +400,15 @@ def controller_answers_at_once() -> None:
 def divergence_is_not_looked_for() -> None:
     """As with a follower that never truncates."""
     never_truncates()
+
+
+@finds
+def late_answer_is_believed() -> None:
+    """A leader asks for its followers in the ISR, and both are fenced. Believed, the answer brings back those whom the controller has taken out."""
+    leader = LeaderState(1, 5, 0, [1, 2, 3], [1, 2], 0, 0, 0, 0.0, 10.0, 1, {1: 11, 2: 12, 3: 13})
+    leader.appended(10)
+    leader.flushed(10)
+    asked = [effect for follower in (2, 3) for effect in leader.fetched(follower, 8, 0.0, 10 + follower) if isinstance(effect, AlterIsr)]
+    leader.on_image(SimpleNamespace(replicas=(1, 2, 3), isr=(1,), leader_epoch=5, partition_epoch=5), {1: 11}, 0.0)
+    leader.alter_answered(asked[0], Altered((1, 2, 3), 1), 0.0)
+    assert leader.isr == (1,), f"ISR {leader.isr} of a late answer"
