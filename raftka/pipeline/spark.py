@@ -17,6 +17,8 @@ TIME_ZONE = "spark.sql.session.timeZone"
 DAEMON, WORKERS = "spark.python.daemon.module", "raftka.pipeline.workers"
 # Java reads what pyarrow has written, by its own row counts and null flags: to check each value for them once more takes a fifth of its time.
 ARROW = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+# Hive's, which PySpark has among its jars, refuses to rename a file over another one: flows let Spark rename with this one only (flows/graph.py).
+LOCAL_FILES = "org.apache.hadoop.fs.LocalFileSystem"
 JAVA = {f"spark.{role}.defaultJavaOptions": ARROW for role in ("driver", "executor")}  # Spark puts its extraJavaOptions behind them
 DEFAULTS = {
     TIME_ZONE: "UTC",  # timestamps of records are moments; printed they should look the same everywhere
@@ -50,7 +52,7 @@ def session(
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         if is_local({**(config or {}), **({"spark.master": master} if master else {})}):
             _set_home()
-            config = {DAEMON: WORKERS, **(config or {})}
+            config = {DAEMON: WORKERS, "spark.hadoop.fs.file.impl": LOCAL_FILES, **(config or {})}
         config = {**JAVA, **(config or {})}
     if log is not None:
         _launch({**DEFAULTS, **(config or {})}, log, held)

@@ -17,7 +17,7 @@ from pyspark.pipelines.flow import Flow
 from pyspark.pipelines.graph_element_registry import GraphElementRegistry
 
 from raftka.pipeline.errors import OptionRefused
-from raftka.pipeline.flows.graph import Graph
+from raftka.pipeline.flows.graph import BY_FILE_SYSTEM, FILE_MANAGER, Graph
 from raftka.pipeline.flows.supervisor import Supervised
 from raftka.pipeline.project import Project
 
@@ -100,6 +100,78 @@ def test_the_newest_checkpoint_is_taken(definitions: Definitions) -> None:
 
     assert definitions.rows() == [2]
     assert not checkpoint.exists()
+
+
+class Files:
+    """A folder as Spark sees it, which writes the files of a checkpoint."""
+
+    def __init__(self, spark: Any, folder: Path) -> None:
+        self.folder, self._path = folder, spark._jvm.org.apache.hadoop.fs.Path
+        manager = spark._jvm.org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager
+        assert manager._fqn == BY_FILE_SYSTEM
+        self.manager = manager(self._path(folder.as_uri()), spark._jsparkSession.sessionState().newHadoopConf())
+
+    def begin(self, text: str, *, is_new: bool) -> Any:
+        stream = self.manager.createAtomic(self._path((self.folder / "7").as_uri()), not is_new)
+        stream.write(bytearray(text, "ascii"))
+        return stream
+
+    def found(self) -> tuple[list[str], str]:
+        """What is there, and what Spark reads of it: Hadoop compares checksums."""
+        stream = self.manager.open(self._path((self.folder / "7").as_uri()))
+        try:
+            return sorted(each.name for each in self.folder.iterdir()), bytes(stream.readAllBytes()).decode()
+        finally:
+            stream.close()
+
+
+@pytest.fixture
+def files(spark: Any, tmp_path: Path) -> Files:
+    made = Files(spark, tmp_path)
+    made.begin("first", is_new=True).close()
+    return made
+
+
+def test_a_file_of_a_checkpoint_is_there_as_a_whole_and_replaced_as_a_whole(files: Files) -> None:
+    stream = files.begin("second", is_new=False)
+    stream.flush()
+    assert files.found()[1] == "first"
+    stream.close()
+
+    assert files.found() == ([".7.crc", "7"], "second")
+
+
+def test_a_file_of_a_checkpoint_that_is_to_be_new_replaces_none(files: Files) -> None:
+    with pytest.raises(Exception, match="FAILED_RENAME_PATH"):
+        files.begin("second", is_new=True).close()
+
+    assert files.found()[1] == "first"
+
+
+def test_a_file_of_a_checkpoint_that_is_given_up_leaves_nothing(files: Files) -> None:
+    files.begin("second", is_new=False).cancel()
+
+    assert files.found() == ([".7.crc", "7"], "first")
+
+
+def test_files_of_a_local_checkpoint_are_renamed_without_further_processes(definitions: Definitions) -> None:
+    graph, spark = definitions.graph(), definitions.spark
+    (flow,) = graph.streams()
+    query = graph.start(flow, 0)
+    settings = query._jsq.streamingQuery().sparkSessionForStream().conf()
+    query.stop()
+
+    assert settings.get(FILE_MANAGER) == BY_FILE_SYSTEM
+    assert spark.conf.get(FILE_MANAGER, None) is None
+
+
+def test_spark_chooses_how_files_are_written_where_a_rename_may_replace_nothing(definitions: Definitions) -> None:
+    graph, folder = definitions.graph(), definitions.folder.as_uri()
+    assert graph.file_manager(folder) == {FILE_MANAGER: BY_FILE_SYSTEM}
+    with graph._settings({FILE_MANAGER: "own"}):
+        assert graph.file_manager(folder) == {}
+    with graph._settings({"fs.file.impl": "org.apache.hadoop.hive.ql.io.ProxyLocalFileSystem", "fs.file.impl.disable.cache": "true"}):
+        assert graph.file_manager(folder) == {}
 
 
 def test_tables_and_the_flows_that_read_them(definitions: Definitions) -> None:

@@ -24,12 +24,17 @@ from raftka.pipeline.flows.added import register, register_all
 from raftka.pipeline.flows.statements import Statement
 from raftka.pipeline.lake.parcels import ONE_BY_ONE, rows_of
 from raftka.pipeline.project import Project
+from raftka.pipeline.spark import LOCAL_FILES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
 MISSING = "TABLE_OR_VIEW_NOT_FOUND"
+# How Spark writes the files of a checkpoint. Its own choice, Hadoop's FileContext, starts seven processes (`readlink`, `chmod`) for each file where
+# Hadoop has no native library, as in PySpark; Hadoop's FileSystem starts two.
+FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+BY_FILE_SYSTEM = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 TABLES = {
     "CreateStreamingTable": StreamingTable,
     "CreateStreamingTableAsSelect": StreamingTable,
@@ -216,9 +221,10 @@ class Graph(GraphElementRegistry):  # type: ignore[misc]
             .outputMode("append")
             .trigger(processingTime=f"{round(every_s * 1000)} milliseconds")
         )
-        writer = writer.option("checkpointLocation", self.checkpoint(flow))
+        checkpoint = self.checkpoint(flow)
+        writer = writer.option("checkpointLocation", checkpoint)
         is_parceled = rows_of(self._frames[flow.name].schema) is not None
-        with self._settings({**flow.spark_conf, **(ONE_BY_ONE if is_parceled else {})}):
+        with self._settings({**self.file_manager(checkpoint), **flow.spark_conf, **(ONE_BY_ONE if is_parceled else {})}):
             if isinstance(target, Sink):
                 return writer.format(target.format).options(**target.options).start()
             return writer.format(target.format or "parquet").toTable(target.name)
@@ -228,6 +234,13 @@ class Graph(GraphElementRegistry):  # type: ignore[misc]
         name = flow.target if isinstance(self._outputs[flow.target], Sink) else f"spark_catalog/default/{flow.target}"
         path = self._spark._jvm.org.apache.hadoop.fs.Path(f"{self._project.storage}/_checkpoints/{name}/{flow.name}")
         return str(self._spark._jvm.org.apache.spark.sql.pipelines.graph.SystemMetadata.getLatestCheckpointDir(path, False))
+
+    def file_manager(self, checkpoint: str) -> dict[str, str]:
+        """The setting for the files of this checkpoint. Only where a rename is atomic, and replaces a file that is there: else Spark chooses."""
+        own = self._spark._jsparkSession.sessionState().newHadoopConf()
+        files = self._spark._jvm.org.apache.hadoop.fs.Path(checkpoint).getFileSystem(own).getClass().getName()
+        is_here = files == LOCAL_FILES and bool(self._spark.sparkContext._jsc.sc().isLocal())  # else tasks write states elsewhere
+        return {FILE_MANAGER: BY_FILE_SYSTEM} if is_here and own.get(FILE_MANAGER) is None else {}
 
     @contextmanager
     def _settings(self, wanted: Mapping[str, str]) -> Iterator[None]:
