@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from raftka.pipeline.errors import PipelineError
+from raftka.pipeline.lake.dictionaries import repeating
 from raftka.pipeline.lake.options import Lake, is_folder
 from raftka.pipeline.lake.stats import statistics
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow.fs import FileSystem
-    from pyarrow.parquet import FileMetaData
+    from pyarrow.parquet import FileMetaData, ParquetWriter
 
 BUFFERED_BYTES = 64 << 20  # in Arrow, of all files of a task; the largest is written out then, as a row group
 FILE_BYTES = 512 << 20  # about; then another one is begun
@@ -149,8 +150,6 @@ class _Writing:
 
 class _File:
     def __init__(self, root: "FileSystem", schema: "pa.Schema", partition: Mapping[str, str | None], stem: str) -> None:
-        import pyarrow.parquet as pq
-
         folders = [f"{quote(name, safe='')}={NULL if value is None else quote(value, safe='')}/" for name, value in partition.items()]
         self.path = f"{''.join(folders)}{stem}{secrets.token_hex(8)}.parquet"
         self.records = self.buffered = 0
@@ -158,8 +157,9 @@ class _File:
         self._waiting: list[pa.RecordBatch] = []
         self._finite = True
         self._footers: list[FileMetaData] = []
+        self._schema = schema
         self._stream = root.open_output_stream(self.path)
-        self._writer = pq.ParquetWriter(self._stream, schema, metadata_collector=self._footers)
+        self._writer: ParquetWriter | None = None
 
     @property
     def size(self) -> int:
@@ -173,21 +173,25 @@ class _File:
 
     def write_out(self) -> None:
         import pyarrow as pa
+        import pyarrow.parquet as pq
 
         if self._waiting:
+            if self._writer is None:
+                self._writer = pq.ParquetWriter(self._stream, self._schema, metadata_collector=self._footers, use_dictionary=repeating(self._waiting))
             rows = pa.Table.from_batches(self._waiting)
             self._waiting, self.buffered = [], 0
             self._writer.write_table(rows, row_group_size=rows.num_rows)
 
     def finish(self) -> DataFile:
         self.write_out()
+        assert self._writer is not None, "a file without rows"
         self._writer.close()
         size = self.size
         self._stream.close()
         return DataFile(self.path, size, self.records, self._partition, statistics(self.records, self._footers[0], finite=self._finite))
 
     def close_quietly(self) -> str:
-        for end in (self._writer.close, self._stream.close):
+        for end in (*([] if self._writer is None else [self._writer.close]), self._stream.close):
             try:
                 end()
             except Exception:
