@@ -116,6 +116,7 @@ def run_flows(spark: Any, folder: Path, servers: str, *, shared: bool = True) ->
     for name, value in project.configuration.items():
         spark.conf.set(name, value)
     forget_shared(spark)
+    forget_views(spark)
     graph = Graph(spark, project)
     graph.load()
     begin = time.perf_counter()
@@ -134,6 +135,13 @@ def forget_shared(spark: Any) -> None:
     for row in spark.range(1).mapInArrow(local_folders, "folders string").collect():
         for folder in row.folders.split(","):
             rmtree(Path(folder) / "raftka", ignore_errors=True)
+
+
+def forget_views(spark: Any) -> None:
+    """Of earlier runs: a definition that is loaded before the view that it reads would find theirs."""
+    for table in spark.catalog.listTables():
+        if table.isTemporary:
+            spark.catalog.dropTempView(table.name)
 
 
 def local_folders(batches: Any) -> Any:
