@@ -23,6 +23,7 @@ JAVA = {f"spark.{role}.defaultJavaOptions": ARROW for role in ("driver", "execut
 DEFAULTS = {
     TIME_ZONE: "UTC",  # timestamps of records are moments; printed they should look the same everywhere
     "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|keystore[.]key",  # Spark's own, and what logins and TLS have
+    "spark.sql.codegen.cache.maxEntries": "1000",  # seven flows have 80 to 100: Spark keeps 100, and compiles others anew in each batch
 }
 
 

@@ -105,3 +105,19 @@ def test_processes_that_plan_keep_what_they_have_imported(spark: Any) -> None:
 
     assert spark.read.format("probe").load().columns == ["pyspark.daemon", "True"]
     assert gc.get_freeze_count() == 0
+
+
+def test_code_that_java_has_compiled_is_there_for_many_flows(spark: Any) -> None:
+    """As many as Spark would keep are behind the first ones when these are asked for again."""
+    compiled = spark._jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME
+
+    def ask(numbers: range) -> int:
+        before = compiled().getCount()
+        for number in numbers:
+            spark.range(1).selectExpr(f"id + {number} as id")._jdf.queryExecution().toRdd().count()
+        return int(compiled().getCount() - before)
+
+    first = range(1_000_000, 1_000_005)
+    assert ask(first)
+    ask(range(2_000_000, 2_000_110))
+    assert not ask(first)
