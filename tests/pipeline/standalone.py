@@ -5,8 +5,8 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from raftka.pipeline.java import java_home
@@ -67,14 +67,19 @@ class Standalone:
     def _start_worker(self, name: str) -> None:
         self._start(name, "worker.Worker", "--cores", "1", "--memory", "600m", "--work-dir", str(self.folder / name), self.master)
 
-    def connect_server(self, settings: Mapping[str, str]) -> str:
-        """Start a Spark Connect server, whose driver uses these workers; the URL for clients. It ends with all others."""
+    @contextmanager
+    def connect_server(self, settings: Mapping[str, str]) -> Iterator[str]:
+        """A Spark Connect server, and the URL for its clients. Its driver uses these workers, which nobody else can use until it has ended."""
         given = {**settings, "spark.master": self.master, "spark.connect.grpc.binding.port": "0", "spark.connect.grpc.binding.address": "127.0.0.1"}
         pairs = [part for name, value in given.items() for part in ("--conf", f"{name}={value}")]
         server = "org.apache.spark.sql.connect.service.SparkConnectServer"
         log = self._run("connect", "SparkSubmit", "--class", server, *pairs, memory="600m")
-        port = self._said(log, r"Spark Connect server started at:? \S*:(\d+)")
-        return f"sc://127.0.0.1:{port}"
+        try:
+            port = self._said(log, r"Spark Connect server started at:? \S*:(\d+)")
+            yield f"sc://127.0.0.1:{port}"
+        finally:
+            self._processes["connect"].terminate()
+            self._processes["connect"].wait()
 
     def _start(self, name: str, kind: str, *arguments: str) -> Path:
         return self._run(name, kind, "--host", "127.0.0.1", "--webui-port", "0", *arguments)

@@ -148,10 +148,10 @@ spark.stop()
 
 
 def test_client_of_a_spark_connect_server_needs_no_java(standalone: Standalone, cluster: Cluster, player: Player, tmp_path: Path) -> None:
-    remote = standalone.connect_server(SETTINGS)
     topic = filled(cluster, player)
 
-    done = job(CONNECT, remote, cluster.bootstrap_servers, topic, str(tmp_path), environment={"JAVA_HOME": "/nowhere"})
+    with standalone.connect_server(SETTINGS) as remote:
+        done = job(CONNECT, remote, cluster.bootstrap_servers, topic, str(tmp_path), environment={"JAVA_HOME": "/nowhere"})
 
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])
