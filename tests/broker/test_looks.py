@@ -52,7 +52,7 @@ def test_the_first_of_those_that_were_answered_waits_for_the_other(answered: Ans
     assert answered.flushed == 4
 
 
-def test_it_waits_for_some_turns_only(answered: Answered) -> None:
+def test_a_produce_waits_for_some_turns_only(answered: Answered) -> None:
     answered.send(1)
     for _ in range(LOOKS):
         assert answered.flushed == 2
@@ -62,20 +62,20 @@ def test_it_waits_for_some_turns_only(answered: Answered) -> None:
     assert not answered.looks
 
 
-def test_much_is_passed_on_at_once(answered: Answered) -> None:
+def test_a_large_produce_is_passed_on_at_once(answered: Answered) -> None:
     answered.send(1, LITTLE_BYTES)
 
     answered.wait_for_answers(1)
     assert not answered.looks
 
 
-def test_what_nobody_waits_for_is_passed_on_at_once(answered: Answered) -> None:
+def test_a_produce_without_acks_is_passed_on_at_once(answered: Answered) -> None:
     answered.send(1, acks=0)
 
     assert (answered.flushed, answered.looks) == (3, [])
 
 
-def test_what_waits_when_the_leadership_ends_is_refused(answered: Answered) -> None:
+def test_a_produce_that_waits_when_the_leadership_ends_is_refused(answered: Answered) -> None:
     partition = answered.stage.partition("t")
     answered.send(1)
 

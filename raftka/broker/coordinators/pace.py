@@ -24,5 +24,5 @@ class Pace(Looks):
 
     @property
     def waits(self) -> bool:
-        """Whether new records wait for `arrived` of the batch before."""
+        """Whether new records wait until the batch before them is committed, or will not be."""
         return self._on_their_way > 0

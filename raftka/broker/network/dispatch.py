@@ -75,7 +75,7 @@ HANDLERS: dict[int, Registration] = {}
 
 
 def register(module: str, apis: Iterable[AnyApi]) -> None:
-    """ApiVersions announces exactly what is registered. The module `handles` these APIs."""
+    """Register APIs: ApiVersions announces exactly these. The import of the module sets their handlers."""
     HANDLERS.update((api.key, Registration(api, module)) for api in apis)
 
 

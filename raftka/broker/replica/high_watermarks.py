@@ -1,4 +1,4 @@
-"""What a checkpoint of high watermarks reads."""
+"""The high watermarks of a node's partitions, as a checkpoint reads them."""
 
 from collections.abc import Iterator, Mapping
 

@@ -1,8 +1,8 @@
-"""Whether what has come is passed on now, or some turns later together with more. Knows no partition and no coordinator.
+"""When new requests are passed on: at once, or some turns later together with more. Knows no partition and no coordinator.
 
-To pass it on costs a flush, and a write, a flush and a fetch of each follower, however few requests it is of. Clients that were answered just now
-often ask again at once: as long as fewer requests have come than were answered, the rest is looked for. Where they do not come, because clients send
-every few seconds, nobody looks for a while.
+To pass requests on costs a flush, and a write, a flush and a fetch of each follower, however few they are. Clients that were answered just now
+often ask again at once: as long as fewer requests have come than were answered, the node looks for the rest. Where these do not come, because
+clients send every few seconds, it does not look for a while.
 """
 
 LOOKS = 8  # turns, some 10 us each where nothing comes
@@ -21,7 +21,7 @@ class Looks:
         self._answered += requests
 
     def looks_for_more(self, waiting: int) -> bool:
-        """Whether `waiting` requests wait another turn; False: they are passed on now."""
+        """Return whether `waiting` requests stay for another turn; False: they are passed on now."""
         if waiting < self._answered and not self._pause and self._looks < LOOKS:
             self._looks += 1
             return True

@@ -328,7 +328,7 @@ class Transactions:
                 pass  # the producer is fenced, or comes too late
 
     def acknowledged(self, value: str, offset: int, epoch: int) -> None:
-        """It is committed, at that offset and of that leader epoch; whose it is may not be told."""
+        """The record at that offset, of that leader epoch, is committed. The answer to the coordinator that wrote it may be lost."""
         ending = next((each for each in self.coordinator.ending.values() if (offset, epoch) in each.written), None)
         if self._world.random.random() < ANSWER_LOST:
             return

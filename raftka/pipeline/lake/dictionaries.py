@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SAMPLE = 4000  # rows that say it
+SAMPLE = 4000  # rows that are looked at
 OWN = 0.98  # so many different ones among the sampled values: there are some 100,000 altogether, or more, about where a dictionary has its megabyte
 
 
@@ -35,7 +35,7 @@ def _some(batches: "Sequence[pa.RecordBatch]") -> "pa.Table":
 
 
 def _leaves(path: str, kind: "pa.DataType") -> "Iterator[str]":
-    """What Parquet has as columns of its own."""
+    """The columns that Parquet makes of one Arrow column, by their paths."""
     from pyarrow import types
 
     if types.is_map(kind):
