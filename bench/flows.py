@@ -19,7 +19,6 @@ from raftka.cluster.demo import TOPIC
 from raftka.json_values import JsonObject
 from raftka.pipeline.topics.brokers import Brokers
 from raftka.pipeline.topics.options import source_options
-from raftka.pipeline.topics.shared import FOLDERS
 
 PARTITIONS = 4
 TRUCKS, POSITIONS, BATCH = 1000, 4_000_000, 1_000_000
@@ -147,6 +146,8 @@ def forget_views(spark: Any) -> None:
 def local_folders(batches: Any) -> Any:
     """In a worker: where Spark tells it to put files."""
     import pyarrow as pa
+
+    from raftka.pipeline.topics.shared import FOLDERS
 
     for _ in batches:
         yield pa.RecordBatch.from_pydict({"folders": [os.environ[FOLDERS]]})
