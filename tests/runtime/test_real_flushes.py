@@ -6,11 +6,17 @@ import select
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import pytest
 
 from raftka.runtime.real import flushes as real_flushes
-from raftka.runtime.real.flushes import Flush, Flusher
+from raftka.runtime.real.flushes import Flusher
+
+
+class File(NamedTuple):
+    fd: int
+    volume: None = None
 
 
 class Flushed:
@@ -21,7 +27,7 @@ class Flushed:
         self.flusher = Flusher(lambda action: action())
 
     def flush(self, *fds: int, paths: Sequence[str] = ()) -> None:
-        self.flusher.flush([Flush([SimpleNamespace(fd=fd, volume=None) for fd in fds], paths, self.told.append)])
+        self.flusher.flush([([File(fd) for fd in fds], paths, self.told.append)])
 
     def wait(self) -> list[OSError | None]:
         self.flusher.stop()
@@ -62,11 +68,30 @@ def test_who_is_reported_may_flush_again(fds: list[int]) -> None:
     def again(error: OSError | None) -> None:
         flushed.told.append(error)
         if next(left, None) is not None:
-            flushed.flusher.flush([Flush([SimpleNamespace(fd=fd, volume=None) for fd in fds[:300]], [], again)])
+            flushed.flusher.flush([([File(fd) for fd in fds[:300]], [], again)])
 
     again(None)
 
     assert flushed.wait() == [None] * 11
+
+
+def test_who_is_reported_may_stop_the_flusher(fds: list[int]) -> None:
+    flushed = Flushed()
+    told: list[OSError | None] = []
+
+    def stop(error: OSError | None) -> None:
+        told.append(error)
+        if len(told) == 1:
+            flushed.flusher.stop()
+
+    flushed.flusher.flush([([File(fd)], [], stop) for fd in fds[:3]])
+    ended = 0
+    while ended < 3:  # so that one look finds them all
+        assert select.select([flushed.flusher.eventfd], [], [], 20)[0] != []
+        ended += os.eventfd_read(flushed.flusher.eventfd)
+    flushed.flusher.ready(select.EPOLLIN)
+
+    assert told == [None] * 3
 
 
 def test_each_flush_hears_of_its_own_errors(fds: list[int]) -> None:
@@ -84,7 +109,8 @@ def test_each_flush_hears_of_its_own_errors(fds: list[int]) -> None:
 
 def test_an_error_that_the_disk_reports_is_reported(fds: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     event = real_flushes.EVENT
-    monkeypatch.setattr(real_flushes, "EVENT", SimpleNamespace(size=event.size, unpack_from=lambda *at: (*event.unpack_from(*at)[:2], -errno.EIO, 0)))
+    failed = SimpleNamespace(size=event.size, iter_unpack=lambda events: [(*each[:2], -errno.EIO, 0) for each in event.iter_unpack(events)])
+    monkeypatch.setattr(real_flushes, "EVENT", failed)
     flushed = Flushed()
     flushed.flush(fds[0])
 

@@ -2,12 +2,12 @@
 
 import socket
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
-from raftka.runtime.interfaces import FileSpan
+from raftka.runtime.interfaces import Buffer, FileSpan
 from raftka.runtime.real.files import RealFile, RealFiles
 from raftka.runtime.real.sending import READ_BYTES, REST_BYTES, Sender, Unsent, pin, unpin
 
@@ -43,27 +43,28 @@ def received(sock: socket.socket) -> bytes:
             return got
 
 
-def content(items: Unsent) -> bytes:
+def content(items: Iterable[Buffer | FileSpan]) -> bytes:
     return b"".join(CONTENT[item.position : item.position + item.size] if isinstance(item, FileSpan) else bytes(item) for item in items)
 
 
 @pytest.mark.parametrize("size", [0, 1, REST_BYTES, REST_BYTES + 1, READ_BYTES, READ_BYTES + 1, 500_000])
 @pytest.mark.parametrize("count", [1, 3])
 def test_pieces_of_files_leave_in_order(file: RealFile, pair: tuple[socket.socket, socket.socket], size: int, count: int) -> None:
-    unsent: Unsent = deque()
+    out: list[Buffer | FileSpan] = []
     for number in range(count):
-        unsent += [b"head", FileSpan(file, number * 11, size), b"", b"tail"]
-    wanted, got = content(unsent), b""
-    pin(unsent)
+        out += [b"head", FileSpan(file, number * 11, size), b"", b"tail"]
+    unsent: Unsent = deque()
+    wanted, got = content(out), b""
     sender = Sender()
 
-    whole = sender.send(pair[0], unsent)
-    while not whole:
+    sender.send_new(pair[0], out, unsent)
+    while unsent:
+        assert file.pins == sum(isinstance(item, FileSpan) for item in unsent)
         assert all(isinstance(item, FileSpan) or len(item) <= len(b"head") for item in unsent)  # none of the file's bytes
         more = received(pair[1])
         assert more
         got += more
-        whole = sender.send(pair[0], unsent, REST_BYTES)
+        assert sender.send(pair[0], unsent, REST_BYTES) is (not unsent)
     got += received(pair[1])
 
     assert got == wanted

@@ -226,11 +226,16 @@ class RealFiles:
         return release
 
     def flush(self, files: Sequence[File | str], done: Callable[[OSError | None], None]) -> None:
-        real = [file for file in files if isinstance(file, RealFile)]
-        for file in real:
-            if file.fd < 0:
-                raise ValueError(f"{file.path} is closed")
-            file.pins += 1
+        real: list[RealFile] = []
+        paths: list[str] = []
+        for file in files:
+            if isinstance(file, RealFile):
+                if file.fd < 0:
+                    raise ValueError(f"{file.path} is closed")
+                file.pins += 1
+                real.append(file)
+            elif isinstance(file, str):
+                paths.append(file)
 
         def flushed(error: OSError | None) -> None:
             for file in real:
@@ -240,7 +245,7 @@ class RealFiles:
             if not self._stopped:
                 done(error)
 
-        self._asked.append(Flush(real, [path for path in files if isinstance(path, str)], flushed))
+        self._asked.append((real, paths, flushed))
         if len(self._asked) == 1:
             self._at_last(self._flush)
 

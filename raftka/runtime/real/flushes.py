@@ -11,9 +11,10 @@ import platform
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from queue import SimpleQueue
 from struct import Struct
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from raftka.runtime.real.volumes import MANY, Volume
 
@@ -38,10 +39,7 @@ class Open(Protocol):
         """Its file system, where that is known."""
 
 
-class Flush(NamedTuple):
-    files: Sequence[Open]
-    paths: Sequence[str]  # of files that are not open, or of directories
-    done: Done
+Flush = tuple[Sequence[Open], Sequence[str], Done]  # open files; paths of others, or of directories; who is told
 
 
 class Job:
@@ -75,17 +73,16 @@ class Flusher:
         """All at once."""
         wanted: list[tuple[int, Job]] = []
         for files, paths, done in asked:
+            names = paths or not files
             volume = files[0].volume if len(files) >= MANY else None
             if volume is not None and all(file.volume is volume for file in files) and volume.takes(len(files)):
-                job = Job(2, done)
+                job = Job(2 if names else 1, done)
                 self._by_volume(volume, [file.fd for file in files], job)
             else:
-                job = Job(len(files) + 1, done)
+                job = Job(len(files) + (1 if names else 0), done)
                 wanted += [(file.fd, job) for file in files]
-            if paths or not files:
+            if names:
                 self._in_thread(sync_paths, paths, job)
-            else:
-                job.part_done(None)
         for fd, job in self._kernel.submit(wanted):
             self._in_thread(fdatasync, fd, job)
 
@@ -163,56 +160,70 @@ class Kernel:
 
     def __init__(self, eventfd: int) -> None:
         self._eventfd = eventfd
-        self._calls = CALLS.get(platform.machine())
-        self._call: Any = ctypes.CDLL(None, use_errno=True).syscall
-        self._call.restype = ctypes.c_long
-        self._context = ctypes.c_ulong(0)
+        setup, destroy, submit, reap = CALLS.get(platform.machine(), (-1, -1, -1, -1))  # no system call has this number
+        self._destroy = _system_call(destroy, ctypes.c_ulong)
+        self._submit = _system_call(submit, ctypes.c_ulong, ctypes.c_long, ctypes.c_void_p)
+        self._reap = _system_call(reap, ctypes.c_ulong, ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
+        context = ctypes.c_ulong(0)
         self._blocks = ctypes.create_string_buffer(CONTROL_BLOCK.size * AT_ONCE)
         first = ctypes.addressof(self._blocks)
         self._pointers = (ctypes.c_void_p * AT_ONCE)(*range(first, first + len(self._blocks) - 1, CONTROL_BLOCK.size))
         self._events = ctypes.create_string_buffer(EVENT.size * AT_ONCE)
-        self._under_way: dict[int, Job] = {}
+        self._told = memoryview(self._events)
+        self._under_way: dict[int, tuple[int, Job]] = {}
         self._waiting: deque[tuple[int, Job]] = deque()
         self._number = 0
-        if self._calls is not None and self._call(self._calls[0], AT_ONCE, ctypes.byref(self._context)):
-            self._calls = None
+        self._works = not _system_call(setup, ctypes.c_long, ctypes.c_void_p)(AT_ONCE, ctypes.byref(context))
+        self._context = context.value
 
     @property
     def busy(self) -> bool:
         return bool(self._under_way)
 
     def close(self) -> None:
-        if self._calls is not None:
-            self._call(self._calls[1], self._context)
-            self._calls = None
+        if self._works:
+            self._works = False
+            self._destroy(self._context)
 
     def submit(self, wanted: Sequence[tuple[int, Job]]) -> Sequence[tuple[int, Job]]:
         """Those that it does not take: bad ones, and all where the kernel, or who guards it, will not have it."""
-        if self._calls is None:
+        if not self._works:
             return wanted
         self._waiting.extend(wanted)
         return self._submit_more()
 
-    def reap(self, *, wait: bool) -> list[tuple[int, Job]]:
+    def reap(self, *, wait: bool) -> Sequence[tuple[int, Job]]:
         """Tells the jobs of what is done, and takes more; what it does not take."""
-        assert self._calls is not None
-        came = int(self._call(self._calls[3], self._context, ctypes.c_long(1 if wait else 0), ctypes.c_long(AT_ONCE), self._events, None))
-        results = [EVENT.unpack_from(self._events, place * EVENT.size) for place in range(max(0, came))]
-        for number, _, result, _ in results:
-            self._under_way.pop(number).part_done(OSError(-result, os.strerror(-result)) if result < 0 else None)
-        return self._submit_more()
+        came = self._reap(self._context, 1 if wait else 0, AT_ONCE, self._events, None)
+        if came > 0:
+            events = EVENT.iter_unpack(self._told[: came * EVENT.size])
+            for job, result in [(self._under_way.pop(number)[1], result) for number, _, result, _ in events]:  # who is told may stop us
+                job.part_done(OSError(-result, os.strerror(-result)) if result < 0 else None)
+        return self._submit_more() if self._waiting else ()
 
-    def _submit_more(self) -> list[tuple[int, Job]]:
-        assert self._calls is not None
+    def _submit_more(self) -> Sequence[tuple[int, Job]]:
         refused: list[tuple[int, Job]] = []
-        while self._waiting and (room := AT_ONCE - len(self._under_way)):
-            some = [self._waiting.popleft() for _ in range(min(room, len(self._waiting)))]
-            for place, (fd, _) in enumerate(some):
-                number = self._number + place
-                CONTROL_BLOCK.pack_into(self._blocks, place * CONTROL_BLOCK.size, number, 0, 0, FDATASYNC, 0, fd, 0, 0, 0, 0, TELL, self._eventfd)
-            taken = max(0, int(self._call(self._calls[2], self._context, ctypes.c_long(len(some)), self._pointers)))
-            self._under_way.update(enumerate([job for _, job in some[:taken]], self._number))
-            self._number += len(some)
-            refused += some[taken : taken + 1]
-            self._waiting.extendleft(reversed(some[taken + 1 :]))
+        waiting, under_way = self._waiting, self._under_way
+        while waiting and (room := AT_ONCE - len(under_way)):
+            first = self._number
+            count = 0
+            while waiting and count < room:
+                under_way[first + count] = flush = waiting.popleft()
+                CONTROL_BLOCK.pack_into(
+                    self._blocks, count * CONTROL_BLOCK.size, first + count, 0, 0, FDATASYNC, 0, flush[0], 0, 0, 0, 0, TELL, self._eventfd
+                )
+                count += 1
+            self._number = first + count
+            taken = self._submit(self._context, count, self._pointers)
+            if taken < count:
+                left = [under_way.pop(number) for number in range(first + max(0, taken), first + count)]
+                refused.append(left[0])
+                waiting.extendleft(reversed(left[1:]))
         return refused
+
+
+def _system_call(number: int, *types: type) -> Any:
+    """A function of its own for the call: ctypes converts its arguments without a call of Python for each. Returns -1 for an error."""
+    function = ctypes.CDLL(None, use_errno=True)["syscall"]
+    function.restype, function.argtypes = ctypes.c_long, (ctypes.c_long, *types)
+    return partial(function, number)

@@ -131,6 +131,7 @@ class AroundTrio:
             elif turn.actions or turn.woken or turn.last:  # tasks of Trio have asked for them
                 network.end_turn()
             if not self._standing.stopped:
-                network.turn(0 if self._tasks else max(0.0, min(until, clock.next_at) - turn.began))
+                first = until if until < clock.next_at else clock.next_at
+                network.turn(0 if self._tasks or first < turn.began else first - turn.began)
         except Exception as error:  # handlers answer for their own errors; this is a core part
             self._standing.fail(error)

@@ -18,7 +18,7 @@ from typing import Protocol
 
 from raftka.runtime.interfaces import LONG_PIECE_S, Buffer, Connection, FileSpan
 from raftka.runtime.real.descriptors import CLOSED_FIRST, Spare, moved
-from raftka.runtime.real.sending import REST_BYTES, Sender, pin, unpin
+from raftka.runtime.real.sending import REST_BYTES, Sender, unpin
 from raftka.runtime.real.turn import Turn
 
 ARENA_BYTES = 1024 * 1024
@@ -196,7 +196,7 @@ class RealTransport:
         """The answers of a turn in one send, which nearly always takes them all; the rest is left in `_unsent`."""
         if not out:
             return
-        if len(out) == 1 or not (isinstance(out[1], FileSpan) or (out[-1].__class__ is bytes and len(out[-1]) >= VECTORED_BYTES)):
+        if len(out) == 1 or not (out[1].__class__ is FileSpan or (out[-1].__class__ is bytes and len(out[-1]) >= VECTORED_BYTES)):
             try:
                 data = b"".join(out)  # type: ignore[arg-type]
                 sent = self._sock.send(data)
@@ -207,9 +207,7 @@ class RealTransport:
                 out = (data,)
             except TypeError:  # there is a file among them
                 pass
-        pin(out)
-        self._unsent.extend(out)
-        self._network.sender.send(self._sock, self._unsent)
+        self._network.sender.send_new(self._sock, out, self._unsent)
 
     def _watch(self) -> None:
         if self.fd < 0:

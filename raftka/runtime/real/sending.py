@@ -4,7 +4,7 @@ import errno
 import os
 import socket
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from raftka.runtime.interfaces import Buffer, File, FileSpan
 from raftka.runtime.real.files import RealFile
@@ -24,6 +24,23 @@ class Sender:
     def __init__(self) -> None:
         self._room = memoryview(bytearray(READ_BYTES))
 
+    def send_new(self, sock: socket.socket, out: Sequence[Buffer | FileSpan], unsent: Unsent) -> None:
+        """Send what has just been made. Nearly always the kernel takes it all at once; the rest goes to `unsent`, pinned. Raises OSError."""
+        buffers, size, flags = self._gathered(out, READ_BYTES)
+        sent = 0
+        try:
+            if buffers:
+                sent = sock.sendmsg(buffers, (), flags)
+        except BlockingIOError:
+            pass
+        if sent == size and len(buffers) == len(out):
+            return
+        pin(out)
+        unsent.extend(out)
+        _drop(unsent, sent)
+        if sent == size:
+            self.send(sock, unsent)
+
     def send(self, sock: socket.socket, unsent: Unsent, read_bytes: int = READ_BYTES) -> bool:
         """Send from the front and return whether the kernel took it all: the rest stays in `unsent`. Unpins each file that has left.
 
@@ -35,31 +52,33 @@ class Sender:
                 if isinstance(first, FileSpan) and first.size > read_bytes:
                     sent = _send_file(sock, first)
                 else:
-                    buffers, flags = self._gathered(unsent, read_bytes)
+                    buffers, _, flags = self._gathered(unsent, read_bytes)
                     sent = sock.sendmsg(buffers, (), flags)
                 _drop(unsent, sent)
         except BlockingIOError:
             return False
         return True
 
-    def _gathered(self, unsent: Unsent, read_bytes: int) -> tuple[list[Buffer], int]:
-        """Return the buffers from the front that one sendmsg takes, up to a piece of a file that is too large, and its flags."""
+    def _gathered(self, items: Iterable[Buffer | FileSpan], read_bytes: int) -> tuple[list[Buffer], int, int]:
+        """Return the buffers from the front that one sendmsg takes, up to a piece of a file that is too large, their bytes, and its flags."""
         buffers: list[Buffer] = []
-        used = 0
-        for item in unsent:
-            if isinstance(item, FileSpan):
+        used = size = 0
+        for item in items:
+            if item.__class__ is FileSpan:  # isinstance would be a call for each
                 end = used + item.size
                 if item.size > read_bytes or end > READ_BYTES:
-                    return buffers, socket.MSG_MORE
+                    return buffers, size, socket.MSG_MORE
                 view = self._room[used:end]
-                _real(item.file).read_into(view, item.position)
+                item.file.read_into(view, item.position)  # type: ignore[attr-defined]  # a RealFile
+                size += end - used
                 buffers.append(view)
                 used = end
             else:
-                buffers.append(item)
+                size += len(item)  # type: ignore[arg-type]
+                buffers.append(item)  # type: ignore[arg-type]
             if len(buffers) == BUFFERS:
                 break
-        return buffers, 0
+        return buffers, size, 0
 
 
 def pin(items: Iterable[Buffer | FileSpan]) -> None:

@@ -11,9 +11,9 @@ _honest = Flusher.flush
 
 def _lying(self: Flusher, asked: Iterable[Flush]) -> None:
     for files, paths, done in asked:
-        honest = Flush([file for file in files if _kept(file)], [path for path in paths if MARK not in path], done)
-        if honest.files or honest.paths:
-            _honest(self, [honest])
+        kept, named = [file for file in files if _kept(file)], [path for path in paths if MARK not in path]
+        if kept or named:
+            _honest(self, [(kept, named, done)])
         else:
             self._post(lambda done=done: done(None))  # type: ignore[misc]
 
