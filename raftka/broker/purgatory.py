@@ -19,17 +19,17 @@ class Operation(Protocol):
 class Purgatory:
     """The operations that wait for the lowest positions come first; of those with the same, the earlier one."""
 
-    __slots__ = ("_waiting",)
+    __slots__ = ("waiting",)
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[int, float, Operation]] = deque()  # (position, deadline, operation)
+        self.waiting: deque[tuple[int, float, Operation]] = deque()  # (position, deadline, operation); to be read alone
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self.waiting)
 
     def add(self, position: int, operation: Operation, deadline: float = inf) -> None:
         """`deadline` is a time of the clock; `expire` looks at it."""
-        waiting = self._waiting
+        waiting = self.waiting
         if not waiting or waiting[-1][0] <= position:
             waiting.append((position, deadline, operation))
         else:
@@ -37,27 +37,27 @@ class Purgatory:
 
     def reached(self, position: int, code: Code = Code.NONE) -> None:
         """Complete the operations that wait for it, or for less."""
-        waiting = self._waiting
+        waiting = self.waiting
         while waiting and waiting[0][0] <= position:
             waiting.popleft()[2].complete(code)
 
     def fail(self, code: Code) -> None:
         """Complete all of them with an error."""
-        waiting, self._waiting = self._waiting, deque()
+        waiting, self.waiting = self.waiting, deque()
         for _, _, operation in waiting:
             operation.complete(code)
 
     def expire(self, now: float) -> None:
         """Complete those whose deadline has come with REQUEST_TIMED_OUT."""
-        late = [operation for _, deadline, operation in self._waiting if deadline <= now]
+        late = [operation for _, deadline, operation in self.waiting if deadline <= now]
         if late:
-            self._waiting = deque(each for each in self._waiting if each[1] > now)
+            self.waiting = deque(each for each in self.waiting if each[1] > now)
             for operation in late:
                 operation.complete(Code.REQUEST_TIMED_OUT)
 
     def deadline(self) -> float:
         """The earliest one; infinite when no operation has any."""
-        return min((deadline for _, deadline, _ in self._waiting), default=inf)
+        return min((deadline for _, deadline, _ in self.waiting), default=inf)
 
 
 def _position(entry: tuple[int, float, Operation]) -> int:

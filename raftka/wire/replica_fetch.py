@@ -1,6 +1,7 @@
 """Fetch v17 as brokers of one cluster use it in a session, read and written by a few structs: what is plain takes a call for each partition.
 
 What is not plain (errors, divergences, forgotten topics, unknown tags, long lists) is left to the message's compiler, whose bytes these are.
+One partition, which is most often all there is, has structs of its own.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,13 @@ _ID = 16  # bytes of a topic's id
 _NONE_FORGOTTEN_NO_RACK = b"\x01\x01"
 _STATE = Struct(">bbbiqb")  # one tag, which is the replica's state, its size; broker id, broker epoch, no tags
 _STATE_TAG, _STATE_SIZE = 1, 13
+_ONE = 2  # a compact length
+_ONE_BEGINS = "B16sB"  # one topic, its id, one partition
+_ONE_ASKED = Struct(f">{_ONE_BEGINS}iiqiqibb")  # as _ASKED, and no tags of the topic
+_ONE_REQUEST = Struct(f">iiibii{_ONE_BEGINS}iiqiqibb2sbbbiqb")
+_ONE_ANSWERED = Struct(f">ihi{_ONE_BEGINS}ihqqqbi")
+_ONE_FRAME = Struct(f">iibihi{_ONE_BEGINS}ihqqqbi")
+_ONE_ENDS = b"\0\0\0"  # no tags of the partition, of its topic, of the answer
 _LENGTHS = tuple(varint(length + 1) for length in range(512))
 
 
@@ -76,6 +84,12 @@ class Terms(NamedTuple):
 
 
 def request_body(terms: Terms, session_id: int, session_epoch: int, topics: Mapping[bytes, Sequence[Asked]]) -> bytes:
+    if len(topics) == 1:
+        ((topic_id, asked),) = topics.items()
+        if len(asked) == 1:
+            wait_ms, min_bytes, max_bytes, replica, broker_epoch = terms
+            head, state = (wait_ms, min_bytes, max_bytes, 0, session_id, session_epoch), (1, _STATE_TAG, _STATE_SIZE, replica, broker_epoch, 0)
+            return _ONE_REQUEST.pack(*head, _ONE, topic_id, _ONE, *asked[0], 0, 0, _NONE_FORGOTTEN_NO_RACK, *state)
     parts = [_HEAD.pack(terms.max_wait_ms, terms.min_bytes, terms.max_bytes, 0, session_id, session_epoch), _length(len(topics))]
     for topic_id, asked in topics.items():
         parts += (topic_id, _length(len(asked)))
@@ -104,6 +118,10 @@ def _count(frame: memoryview, at: int) -> tuple[int, int]:
 
 def read_topics(frame: memoryview, at: int, end: bytes) -> list[tuple[bytes, Asked]] | None:
     """The partitions of a request whose topics begin at `at`; None unless it ends behind them as `end` says and is plain."""
+    if frame[at + _ONE_ASKED.size :] == end:
+        topics, topic_id, partitions, *asked, tags, tags_of_topic = _ONE_ASKED.unpack_from(frame, at)
+        if topics == partitions == _ONE and not tags and not tags_of_topic:
+            return [(topic_id, Asked(*asked))]
     found: list[tuple[bytes, Asked]] = []
     try:
         topics, at = _count(frame, at)
@@ -133,6 +151,15 @@ def topics_begin(frame: memoryview, body: int) -> tuple[int, bytes]:
 
 def answer_frame(correlation_id: int, session_id: int, topics: Mapping[bytes, Sequence[Told]]) -> list[Piece]:
     """The whole frame of an answer."""
+    if len(topics) == 1:
+        ((topic_id, rows),) = topics.items()
+        if len(rows) == 1:
+            index, high_watermark, stable, log_start, spans, size = rows[0]
+            length = _LENGTHS[size] if size < 512 else varint(size + 1)
+            total = _ONE_FRAME.size - 4 + len(length) + size + len(_ONE_ENDS)
+            row = (index, 0, high_watermark, stable, log_start, 0, -1)
+            head = _ONE_FRAME.pack(total, correlation_id, 0, 0, 0, session_id, _ONE, topic_id, _ONE, *row) + length
+            return [head, *spans, _ONE_ENDS] if size else [head + _ONE_ENDS]
     pieces: list[Piece] = []
     small = [_TOP.pack(0, 0, session_id), _length(len(topics))]
     total = 0
@@ -156,6 +183,8 @@ def answer_frame(correlation_id: int, session_id: int, topics: Mapping[bytes, Se
 
 def read_answer(frame: memoryview, at: int) -> tuple[int, list[Answered]] | None:
     """The session and the partitions of an answer; None for one that is not plain."""
+    if (one := _read_one(frame, at)) is not None:
+        return one
     found: list[Answered] = []
     try:
         _, error, session_id = _TOP.unpack_from(frame, at)
@@ -182,3 +211,18 @@ def read_answer(frame: memoryview, at: int) -> tuple[int, list[Answered]] | None
     except (IndexError, struct_error):
         return None
     return (session_id, found) if len(frame) == at + 1 and not frame[at] else None
+
+
+def _read_one(frame: memoryview, at: int) -> tuple[int, list[Answered]] | None:
+    """An answer with one partition; None for any other, and one that is not plain."""
+    try:
+        _, error, session_id, topics, topic_id, partitions, *row = _ONE_ANSWERED.unpack_from(frame, at)
+        index, failed, high_watermark, stable, log_start, aborted, _ = row
+        if error or failed or aborted or not topics == partitions == _ONE:
+            return None
+        size, at = _count(frame, at + _ONE_ANSWERED.size)
+    except (IndexError, struct_error):
+        return None
+    if frame[at + size :] != _ONE_ENDS:
+        return None
+    return session_id, [Answered(topic_id, index, high_watermark, stable, log_start, frame[at : at + size])]

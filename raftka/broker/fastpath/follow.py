@@ -6,7 +6,6 @@ that come back, full answers. Nothing is lost by that: what was noted of a follo
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
 
 from raftka.broker.context import BrokerContext
 from raftka.broker.network.access.authorizer import THE_CLUSTER
@@ -20,7 +19,7 @@ from raftka.replication.partition import LeaderState
 from raftka.runtime.interfaces import FileSpan
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.fetch import FETCH, FetchRequest, FetchResponse
-from raftka.wire.replica_fetch import EPOCH, MOST, VERSION, Told, answer_frame, read_topics, topics_begin
+from raftka.wire.replica_fetch import EPOCH, MOST, VERSION, Asked, Told, answer_frame, read_topics, topics_begin
 
 FOLLOWER = "FetchFollower"  # Kafka's name of these requests in its metrics
 MAX_WAIT_MS = 3_600_000
@@ -29,13 +28,8 @@ HEAD_END = 8  # key, version, correlation id
 GoOn = Callable[[Request[FetchRequest]], FetchResponse | Delayed]
 
 
-class Found(NamedTuple):
-    """The records of one partition that come next for the follower; perhaps none."""
-
-    cached: CachedPartition
-    partition: Partition
-    spans: Sequence[FileSpan]
-    size: int
+# The records of one partition that come next for the follower, and their bytes; perhaps none.
+Found = tuple[CachedPartition, Partition, Sequence[FileSpan], int]
 
 
 class FollowPlan:
@@ -86,12 +80,13 @@ class FollowPlan:
         if asked is None or len(asked) + len(session.dirty) > MOST or EPOCH.unpack_from(frame, at - EPOCH.size)[0] != session.epoch:
             return False
         partitions = session.partitions
-        found = [partitions.get((topic_id, each.partition)) for topic_id, each in asked]
-        for cached, (_, each) in zip(found, asked, strict=True):
-            if cached is None or cached.fetch_request.current_leader_epoch != each.leader_epoch:
+        rows: list[tuple[CachedPartition, Asked]] = []
+        for topic_id, each in asked:
+            known = partitions.get((topic_id, each.partition))
+            if known is None or known.fetch_request.current_leader_epoch != each.leader_epoch:
                 return False
-        for cached, (_, each) in zip(found, asked, strict=True):
-            assert cached is not None
+            rows.append((known, each))
+        for cached, each in rows:
             row = cached.fetch_request
             row.fetch_offset, row.last_fetched_epoch = each.fetch_offset, each.last_fetched_epoch
             row.log_start_offset, row.partition_max_bytes = each.log_start, each.max_bytes
@@ -105,7 +100,7 @@ class FollowPlan:
         session, metrics = self.session, self.context.metrics
         looked = session.take_dirty()
         found = self.read(looked)
-        if found is not None and (not self.wait_s or sum([each.size for each in found]) >= self.body.min_bytes):
+        if found is not None and (not self.wait_s or self.is_enough(found)):
             connection.answer(self.told(found, correlation_id))
         elif found is not None and metrics.parked_fetches < PARKED_REQUESTS.value:
             FollowWait(self, connection, correlation_id, looked)
@@ -115,6 +110,12 @@ class FollowPlan:
             answer = self.go_on(request)
             if not isinstance(answer, Delayed):
                 connection.answer(self.dispatcher.encoded(request, answer))
+
+    def is_enough(self, found: Iterable[Found]) -> bool:
+        size = 0
+        for _, _, _, of_one in found:
+            size += of_one
+        return size >= self.body.min_bytes
 
     def knows(self, frame: memoryview) -> bool:
         """Return whether the request has the terms of this plan."""
@@ -156,7 +157,7 @@ class FollowPlan:
                 partition.apply(effects)
             partition.start_told(replica, asked.log_start_offset)
             partition.idle_followers[cached] = None
-            found.append(Found(cached, partition, spans, size))
+            found.append((cached, partition, spans, size))
         return found
 
     def told(self, found: Iterable[Found], correlation_id: int) -> Parts:
@@ -249,7 +250,7 @@ class FollowWait:
         found = plan.read(looked) if may else None
         if found is None:
             self._go_the_long_way(at_once=at_once)
-        elif at_once or sum([each.size for each in found]) >= plan.body.min_bytes:
+        elif at_once or plan.is_enough(found):
             self.later = {}
             parts = plan.told(found, self.correlation_id)
             self._end().complete(parts)

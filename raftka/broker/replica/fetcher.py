@@ -5,7 +5,6 @@ session: what has not changed costs nothing. A partition that becomes ready whil
 behind it makes the leader answer.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from typing import Any
@@ -254,7 +253,9 @@ class ReplicaFetcher:
             return
         now = self.now()
         resting = self.resting
-        ready = [*self.ready, *(follow for follow in resting if follow.fetch.retry_at <= now)]
+        ready = [*self.ready]
+        if resting:
+            ready += [follow for follow in resting if follow.fetch.retry_at <= now]
         if not self.in_flight:
             asked = [follow for follow in ready[:OF_TURN] if follow.ask(now)]
             if self.fetching:
@@ -306,15 +307,17 @@ class ReplicaFetcher:
             return
         session_id, partitions = plain
         self.in_flight = False
-        self.pump_later()
         self.session.went_on(session_id)
         self.failures = 0
         follows = self.follows
-        found = [(follows.get((each.topic_id, each.partition)), each) for each in partitions]
-        answers = deque(
-            (follow, Answer(Code.NONE, each.high_watermark, each.log_start, each.records)) for follow, each in found if follow is not None
-        )
+        answers = [
+            (follow, Answer(Code.NONE, high_watermark, log_start, records))
+            for topic_id, index, high_watermark, _, log_start, records in partitions
+            if (follow := follows.get((topic_id, index))) is not None
+        ]
         self._take(answers, was_whole=False)
+        if not self.writing:
+            self.pump_later()
 
     def _answered(self, row: FetchResponse | None, error: str | None) -> None:
         self.in_flight = False
@@ -327,28 +330,25 @@ class ReplicaFetcher:
             return
         self.failures = 0
         follows = self.follows
-        answers = deque(
+        answers = [
             (follow, _answer(partition))
             for topic in row.responses
             for partition in topic.partitions
             if (follow := follows.get((topic.topic_id, partition.partition_index))) is not None
-        )
+        ]
         self._take(answers, was_whole=was_whole)
 
-    def _take(self, answers: deque[tuple[PartitionFetchState, Answer]], *, was_whole: bool) -> None:
+    def _take(self, answers: list[tuple[PartitionFetchState, Answer]], first: int = 0, *, was_whole: bool) -> None:
         """Some now, the rest in turns to come; the next Fetch waits for all of them."""
-        now = self.now()
-        for _ in range(min(len(answers), OF_TURN)):
-            follow, answer = answers.popleft()
+        now, end = self.now(), first + OF_TURN
+        for follow, answer in answers[first:end]:
             if self.follows.get(follow.key) is follow:
                 follow.carry_out(follow.fetch.answered(answer, now))
-        if answers:
+        if end < len(answers):
             if not self.taking:
                 self.taking = True
-                answers = deque(
-                    (follow, answer._replace(records=bytes(answer.records))) for follow, answer in answers
-                )  # the buffer goes with the turn
-            self.context.runtime.clock.call_at(now, lambda: self._take(answers, was_whole=was_whole))
+                answers = [(follow, answer._replace(records=bytes(answer.records))) for follow, answer in answers]  # the buffer goes with the turn
+            self.context.runtime.clock.call_at(now, lambda: self._take(answers, end, was_whole=was_whole))
             return
         if self.taking:
             self.taking = False

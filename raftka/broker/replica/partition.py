@@ -389,7 +389,7 @@ class Partition:
         if self.leader is not None:
             if effects := self.leader.flushed(offset):
                 self.apply(effects)
-            if self.delayed_by_flush:
+            if self.delayed_by_flush.waiting:
                 self.delayed_by_flush.reached(offset)
         if self.on_flushed is not None:
             self.on_flushed(offset)
@@ -404,10 +404,11 @@ class Partition:
                 self.manager.alter_isr(self, effect)
 
     def committed(self, offset: int) -> None:
-        under_min_isr = self.leader is not None and self.leader.under_min_isr
-        if waited := len(self.delayed_by_commit):
+        waiting = self.delayed_by_commit.waiting
+        if waiting:
+            waited, under_min_isr = len(waiting), self.leader is not None and self.leader.under_min_isr
             self.delayed_by_commit.reached(offset, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND if under_min_isr else Code.NONE)
-            self._looks.answered(waited - len(self.delayed_by_commit))
+            self._looks.answered(waited - len(self.delayed_by_commit.waiting))
         self.manager.high_watermark_changed(self)
         if self.idle_consumers:
             idle, self.idle_consumers = self.idle_consumers, {}

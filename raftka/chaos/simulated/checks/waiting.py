@@ -128,8 +128,8 @@ def _partition(partition: Partition, now: float) -> Iterator[Found]:
             yield partition, f"requests wait at {partition.name}, which is not led here", SOON_S
         return
     for purgatory, reached in ((by_commit, leader.high_watermark), (by_flush, partition.log.flushed_offset)):
-        if purgatory and purgatory._waiting[0][0] <= reached:
-            yield partition, f"requests wait at {partition.name} for {purgatory._waiting[0][0]}, it is at {reached}", SOON_S
+        if purgatory and purgatory.waiting[0][0] <= reached:
+            yield partition, f"requests wait at {partition.name} for {purgatory.waiting[0][0]}, it is at {reached}", SOON_S
         if purgatory.deadline() < now - LATE_S:
             yield partition, f"requests wait at {partition.name} for longer than they may", SOON_S
 
