@@ -27,6 +27,19 @@ def test_a_segment_rolls_before_it_would_be_too_large() -> None:
     assert offsets(log) == [(at, at) for at in range(5)]
 
 
+def test_a_roll_does_not_wait_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = disk()
+    log = open_log(files, segment_bytes=2 * SIZE)
+    waited: list[str] = []
+    monkeypatch.setattr(files, "replace", lambda path, data: waited.append(path))
+    monkeypatch.setattr(files, "sync_directory", waited.append)
+
+    for _ in range(5):
+        log.append_as_leader(batch(1, size=100), 0, NOW)
+
+    assert (bases(log), waited) == ([0, 2, 4], [])
+
+
 def test_a_segment_rolls_by_the_time_of_its_records() -> None:
     log = open_log(segment_ms=1000)
 

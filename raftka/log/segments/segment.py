@@ -101,8 +101,13 @@ class Segment:
         self._transaction_index = index
 
     def _load_indexes(self) -> None:
-        """What the files have, if it can be this log's; else from the headers. Only for a segment whose records are known to be sound."""
-        if not self.read_indexes():
+        """What the files have, if it can be this log's; else from the headers. Only for a segment whose records are known to be sound.
+
+        A segment that has just begun has no such files: the first entries make them.
+        """
+        if not self.size and not any(self._files.exists(self._path(suffix)) for suffix in (".index", ".timeindex")):
+            self._offset_index, self._time_index = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
+        elif not self.read_indexes():
             self._offset_index, self._time_index = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
             self.resume(headers(self.file, 0, self.size))
             self.time_index.append(self.max_timestamp, self.max_timestamp_offset)

@@ -280,10 +280,10 @@ class RealFiles:
         while (path := self._removals.get()) is not None:
             if isinstance(path, int):
                 os.close(path)
-            elif os.path.isdir(path):
-                shutil.rmtree(path, ignore_errors=True)
             else:
                 try:
                     os.unlink(path)
+                except IsADirectoryError:
+                    shutil.rmtree(path, ignore_errors=True)
                 except OSError:
                     pass  # the name is gone already; a leftover is swept at the next start
