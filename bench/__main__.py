@@ -13,6 +13,7 @@ from typing import Any
 from bench import (
     against,
     bridge,
+    calls,
     compaction,
     decisions,
     failover,
@@ -40,6 +41,7 @@ GROUPS = (
     "wide",
     "start",
     "idle",
+    "calls",
     "kill",
     "stop",
     "leave",
@@ -259,6 +261,9 @@ class Bench:
             yield from bridge.rows(self.runs, self.seconds)
         else:
             yield "The bridge is measured beside ZooKeeper, which needs java, and mvn where its jars are not there yet."
+
+    def calls(self) -> Iterator[str]:
+        yield from calls.rows(self.seconds)
 
     def growth(self) -> Iterator[str]:
         yield "| one partition on one node, 1 MB batches, flushed: GB stored | MB/s | CPU-s/GB | p99 ms | CPU to the first row's |"
