@@ -1,9 +1,11 @@
 """Produces that come behind answered ones wait a few turns for more; then disk and followers get them together."""
 
 from collections.abc import Callable, Iterator
+from math import inf
 
 import pytest
 
+from raftka.broker.replica import looks
 from raftka.broker.replica.looks import LOOKS
 from raftka.broker.replica.partition import LITTLE_BYTES
 from raftka.wire.messages.produce import PRODUCE
@@ -20,6 +22,7 @@ class Answered:
         self.wire: Wire = stage.wire()
         self.looks: list[Callable[[], None]] = []
         monkeypatch.setattr(stage.nodes[1].replicas, "next_turn", self.looks.append)
+        monkeypatch.setattr(looks, "LOOK_S", inf)
         self.send(2)
         self.wait_for_answers(2)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from raftka.broker.coordinators.pace import Pace
-from raftka.broker.replica.looks import LOOKS, PAUSE
+from raftka.broker.replica.looks import LOOK_S, LOOKS, PAUSE
 from raftka.wire.errors import Code
 from tests.broker.toy import TOPIC, Add, Read, Ring, ToyStage, batches
 
@@ -21,7 +21,7 @@ def three() -> Iterator[ToyStage]:
 def looks(pace: Pace, waiting: int) -> int:
     """How many turns it takes until it is written."""
     count = 0
-    while pace.looks_for_more(waiting):
+    while pace.looks_for_more(waiting, 0.0):
         count += 1
     return count
 
@@ -43,11 +43,19 @@ def test_who_is_alone_waits_for_nobody() -> None:
 def test_those_who_were_answered_are_looked_for() -> None:
     pace = Pace()
     answered(pace, 3)
-    assert pace.looks_for_more(1)
-    assert pace.looks_for_more(2)
-    assert not pace.looks_for_more(3)
+    assert pace.looks_for_more(1, 0.0)
+    assert pace.looks_for_more(2, 0.0)
+    assert not pace.looks_for_more(3, 0.0)
     answered(pace, 3)
     assert looks(pace, 3) == 0
+
+
+def test_long_turns_of_others_end_the_looks() -> None:
+    pace = Pace()
+    answered(pace, 3)
+    assert pace.looks_for_more(1, 5.0)
+    assert pace.looks_for_more(1, 5.0 + LOOK_S / 2)
+    assert not pace.looks_for_more(1, 5.0 + LOOK_S)
 
 
 def test_where_they_do_not_come_they_are_not_looked_for_any_more() -> None:

@@ -376,7 +376,7 @@ class CoordinatorPartition:
         if self._records:
             if self._pace.waits:
                 pass  # until `answered`
-            elif self._pace.looks_for_more(len(self._replies)):
+            elif self._pace.looks_for_more(len(self._replies), self._runtime.clock.now()):
                 self._runtime.clock.call_at(self._runtime.clock.now(), self._touch)
             else:
                 self._append()

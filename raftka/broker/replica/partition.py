@@ -17,7 +17,7 @@ from raftka.log.producers.markers import Marker
 from raftka.log.validation import NeedsSchemas, Prepared, TakesLong
 from raftka.metadata.image import PartitionImage, TopicImage
 from raftka.replication.partition import AdvanceHighWatermark, AlterIsr, FollowerState, LeaderState
-from raftka.runtime.interfaces import File
+from raftka.runtime.interfaces import Clock, File
 from raftka.wire.errors import Code, KafkaError
 
 LITTLE_BYTES = 512 * 1024  # more is passed on at once: to move it takes longer than what waiting would save
@@ -28,6 +28,7 @@ class Manager(Protocol):
 
     context: BrokerContext
     prefers_racks: bool
+    clock: Clock
 
     def touch(self, partition: "Partition") -> None:
         """Write what is staged at the turn's end."""
@@ -42,15 +43,10 @@ class Manager(Protocol):
         """Expire what waits at the deadline."""
 
     def note_lag(self, leader: LeaderState) -> None: ...
-
     def alter_isr(self, partition: "Partition", effect: AlterIsr) -> None: ...
-
     def high_watermark_changed(self, partition: "Partition") -> None: ...
-
     def leadership_changed(self, partition: "Partition") -> None: ...
-
     def log_failed(self, partition: "Partition", error: OSError) -> None: ...
-
     def flush_failed(self, partition: "Partition", error: OSError) -> None: ...
 
 
@@ -339,7 +335,7 @@ class Partition:
     def _pass_on_soon(self) -> None:
         """A few turns later, while more is likely to come and this is little."""
         size = self.log.appended_bytes
-        if size - self._passed_on < LITTLE_BYTES and self._looks.looks_for_more(self._new):
+        if size - self._passed_on < LITTLE_BYTES and self._looks.looks_for_more(self._new, self.manager.clock.now()):
             if not self._looking:
                 self._looking = True
                 self.manager.next_turn(self._look)
