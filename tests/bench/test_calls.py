@@ -15,4 +15,4 @@ pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compile
 def test_a_record(nodes: int, load: str, expected: float) -> None:
     found = counted(nodes, load, seconds=1.0)
 
-    assert sum(found.values()) == pytest.approx(expected, rel=0.1)
+    assert sum(found.values()) == pytest.approx(expected, rel=0.13)
