@@ -150,7 +150,9 @@ class Delta:
     @property
     def of_extensions_alone(self) -> bool:
         """Extensions have changed, and nothing that a broker's other parts look at."""
-        return bool(self.extensions_changed) and self == Delta(extensions_changed=self.extensions_changed)
+        topics = self.topics_changed or self.topics_deleted or self.partitions_changed
+        others = self.cluster_formed or self.brokers_changed or self.configs_changed or self.acls_changed or self.quotas_changed or self.reloaded
+        return bool(self.extensions_changed and not topics and not others)
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ class Machine:
         except ValueError as error:
             raise KafkaError(Code.INVALID_REQUEST, str(error)) from error
         layer = self._draft(context)
-        controls = Controls(draft, self._controller(), guarded=self._rights.guarded)
+        controls = Controls(draft, self._controller, guarded=self._rights.guarded)
         decision = _Decision(self, layer, batch, context, controls)
         results = [decision.result(request) for request in batch.requests]
         zxid = context.next_offset if layer.changes or draft.records else context.next_offset - 1

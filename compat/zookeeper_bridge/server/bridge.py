@@ -143,7 +143,9 @@ class Bridge:
                 self._TELL[event](self.watches, path)
 
     def _look_who_leads(self) -> None:
-        self._happened(self.layout.elected(self._controller()))
+        quorum = self.services.quorum
+        if self.layout.controller != (quorum.leader, max(0, quorum.term)):
+            self._happened(self.layout.elected(self._controller()))
 
     def _controller(self) -> Controller:
         """As this node knows it."""

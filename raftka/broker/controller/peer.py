@@ -36,6 +36,9 @@ class Kind(IntEnum):
     LOGIN = 9  # magic, and what peer_login.py says: before the greeting, where the listener has SASL
 
 
+KINDS: dict[object, Kind] = {int(kind): kind for kind in Kind}
+
+
 @dataclass(frozen=True, slots=True)
 class Hello:
     cluster_id: str | None  # None: has never been in a cluster
@@ -168,9 +171,10 @@ class Peer:
         if self.hello is None and MAGIC not in bytes(frame[:64]):
             raise ProtocolError("this is not a node of raftka; the controller listener is for nodes only")
         message = msgpack.unpackb(frame, use_list=True, strict_map_key=False)
-        if not isinstance(message, list) or not message or message[0] not in Kind._value2member_map_:
+        kind = KINDS.get(message[0]) if isinstance(message, list) and message else None
+        if kind is None:
             raise ProtocolError("no message of ours")
-        kind, fields = Kind(message[0]), message[1:]
+        fields = message[1:]
         self.traffic.received_messages += 1
         if self._login is not None or kind is Kind.LOGIN:
             self._log_in(kind, fields)

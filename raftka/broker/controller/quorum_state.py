@@ -24,8 +24,9 @@ class QuorumView:
 
     def voters_heard(self, heard: Mapping[int, float]) -> None:
         """After a step of the leader."""
+        last = self.core.last_index
         for voter, when in heard.items():
-            if self.core.acknowledged(voter) >= self.core.last_index:
+            if self.core.acknowledged(voter) >= last:
                 self.caught_up[voter] = when
 
     def broker_heard(self, heartbeat: Heartbeat) -> None:

@@ -73,7 +73,7 @@ class Journal:
         self._snapshot_file: File | None = None
         self._number = 0  # of the last record in the file
         self._staged: list[bytes] = []
-        self._syncing = False
+        self.syncing = False  # between take_sync and synced
         self._flushing_index = 0
         self._release = release
 
@@ -125,12 +125,7 @@ class Journal:
 
     @property
     def unsynced(self) -> bool:
-        return self._syncing or bool(self._staged)
-
-    @property
-    def syncing(self) -> bool:
-        """Between take_sync and synced."""
-        return self._syncing
+        return self.syncing or bool(self._staged)
 
     def read_snapshot(self) -> Snapshot:
         """The whole snapshot, checked again as it is read."""
@@ -149,7 +144,7 @@ class Journal:
     # changes, durable after the next sync
 
     def append(self, entry: Entry) -> None:
-        assert entry.index == self.last.index + 1, "entries are appended one after the other"
+        assert entry.index == self.entries[-1].index + 1, "entries are appended one after the other"
         self.entries.append(entry)
         self._staged += encode_item(Kind.ENTRY, entry.index, entry.term, entry.command)
 
@@ -184,9 +179,9 @@ class Journal:
 
     def take_sync(self) -> list[File]:
         """Write what is staged; the caller flushes what this returns, then calls `synced`. Raises OSError: the node's end."""
-        assert not self._syncing
-        self._syncing = True
-        self._flushing_index = self.last.index
+        assert not self.syncing
+        self.syncing = True
+        self._flushing_index = self.entries[-1].index
         if self._file is None:
             self._rewrite()
             return []
@@ -199,7 +194,7 @@ class Journal:
         return [self._file]
 
     def synced(self) -> None:
-        self._syncing = False
+        self.syncing = False
         self._synced_bytes = self.size_bytes
         self.flushed_index = self._flushing_index
 
@@ -218,7 +213,7 @@ class Journal:
 
     def compact(self, index: int, state: bytes, keep_from: int) -> None:
         """The state machine's state as of `index`; entries before `keep_from` are forgotten."""
-        assert not self._syncing
+        assert not self.syncing
         term = self.term_at(index)
         assert term is not None
         self._replace_snapshot(index, term, state)
@@ -230,7 +225,7 @@ class Journal:
 
     def install(self, snapshot: Snapshot) -> None:
         """A leader's snapshot; entries behind it stay if they continue it."""
-        assert not self._syncing
+        assert not self.syncing
         self._replace_snapshot(snapshot.index, snapshot.term, snapshot.state)
         self._begin_at(snapshot.index, snapshot.term)
         self._rewrite()

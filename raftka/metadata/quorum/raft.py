@@ -64,7 +64,7 @@ class RaftCore:
         self._inbox: deque[tuple[int, Message]] = deque()
         self._outbox: list[tuple[int, Message]] = []  # may leave
         self._handed = 0  # index of the last entry that take_committed returned
-        self._commit_index = self._voter.commit_index  # as it may be shown
+        self.commit_index = self._voter.commit_index  # as it may be shown: to be read alone
         self._wanted_snapshot: tuple[int, bytes] | None = None
         self._untouched = False  # nothing has come since the last step
         self._flushed_term = journal.term  # on the disk, with the vote in it
@@ -99,10 +99,11 @@ class RaftCore:
     def active(self) -> bool:
         """This node leads, and every entry that was ever committed is committed here too: it may act as the controller."""
         voter = self._voter
-        return voter.state == LEADER and self._commit_index >= voter.own_no_op
+        return voter.state == LEADER and self.commit_index >= voter.own_no_op
 
     def active_in(self, term: int) -> bool:
-        return self._voter.term == term and self.active
+        voter = self._voter
+        return voter.term == term and voter.state == LEADER and self.commit_index >= voter.own_no_op
 
     @property
     def formed(self) -> bool:
@@ -110,18 +111,14 @@ class RaftCore:
         return self._voter.membership.votes
 
     @property
-    def commit_index(self) -> int:
-        return self._commit_index
-
-    @property
     def last_index(self) -> int:
-        return self.journal.last.index
+        return self.journal.entries[-1].index
 
     @property
     def wants_snapshot(self) -> bool:
         """The journal has grown by `snapshot_every_bytes`: call `snapshot` when the state machine's state is at hand."""
         grown = self.journal.written_bytes >= self._config.snapshot_every_bytes
-        return grown and self._wanted_snapshot is None and self._commit_index > self.journal.snapshot_index
+        return grown and self._wanted_snapshot is None and self.commit_index > self.journal.snapshot_index
 
     # what comes in
 
@@ -155,7 +152,7 @@ class RaftCore:
             raise NotLeader(None if self.leader == self._me else self.leader)
         if len(data) > self._config.entry_max_bytes:
             raise EntryTooLarge(len(data))
-        waiting = self.last_index - self._commit_index
+        waiting = self.last_index - self.commit_index
         if waiting >= self._config.proposals_max or self._voter.transferring:
             raise ProposalsFull(waiting)
         assert data, "an empty entry is a leader's own"
@@ -178,7 +175,7 @@ class RaftCore:
 
     def snapshot(self, index: int, state: bytes) -> None:
         """The state machine's state after the entry at `index`, which it was handed. The next step writes it and shortens the journal."""
-        assert index <= self._commit_index
+        assert index <= self.commit_index
         self._untouched = False
         self._wanted_snapshot = (index, state)
 
@@ -214,7 +211,8 @@ class RaftCore:
                 voter.handle(sender, message)
         voter.step()
         self._untouched = True
-        self._write_snapshot()
+        if self._wanted_snapshot is not None:
+            self._write_snapshot(*self._wanted_snapshot)
         if not self.journal.unsynced:
             self._flushed_term = voter.term
             self._release()
@@ -230,10 +228,8 @@ class RaftCore:
         """When to step at the latest, on the clock that `step` is given."""
         return self._voter.deadline() + EPSILON if self._untouched else self._voter.now
 
-    def _write_snapshot(self) -> None:
-        if self._wanted_snapshot is None:
-            return
-        (index, state), self._wanted_snapshot = self._wanted_snapshot, None
+    def _write_snapshot(self, index: int, state: bytes) -> None:
+        self._wanted_snapshot = None
         if index > self.journal.snapshot_index:
             self.journal.compact(index, state, keep_from=self._keep_from(index))
         self.journal.written_bytes = 0
@@ -241,7 +237,7 @@ class RaftCore:
     def _keep_from(self, index: int) -> int:
         """Some entries stay, so that who is a little late needs no snapshot; in all at most a quarter of what leads to the next one."""
         journal, size = self.journal, 0
-        while index > journal.base.index and self._commit_index - index < self._config.retain_entries:
+        while index > journal.base.index and self.commit_index - index < self._config.retain_entries:
             size += len(journal.entries[index - journal.base.index].command)
             if size > self._config.snapshot_every_bytes // 4:
                 break
@@ -272,7 +268,7 @@ class RaftCore:
         sends to nobody, and waits. Messages to each voter stay in order.
         """
         voter, flushed = self._voter, self.journal.flushed_index
-        self._commit_index = max(self._commit_index, min(voter.commit_index, flushed))
+        self.commit_index = max(self.commit_index, min(voter.commit_index, flushed))
         if voter.state != LEADER or self._flushed_term != voter.term or voter.commit_index > flushed:
             return
         self._owes_flush = True
@@ -289,7 +285,7 @@ class RaftCore:
     def _release(self) -> None:
         """Release the messages and commits of the last step. Entries proposed since then are not part of it."""
         voter = self._voter
-        self._commit_index = voter.commit_index
+        self.commit_index = voter.commit_index
         self._outbox += voter.outbox
         voter.outbox = []
         self._give_answers()
@@ -323,7 +319,7 @@ class RaftCore:
             return journal.read_snapshot()
         found, size = [], 0
         entries = journal.entries
-        for at in range(from_index - base, self._commit_index - base + 1):
+        for at in range(from_index - base, self.commit_index - base + 1):
             command, index, term = entries[at]
             found.append(Committed(index, term, b"" if command[:1] == NO_OP else command[1:]))
             size += len(command)

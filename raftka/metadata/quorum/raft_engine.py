@@ -8,7 +8,7 @@ transport, journal, serializer, poller, command queue, membership changes and co
 from itertools import repeat
 from operator import attrgetter
 from random import Random
-from typing import cast
+from typing import Any
 
 from raftka.metadata.quorum.journal import Journal
 from raftka.metadata.quorum.pysyncobj_core import Node, SyncObj, SyncObjConf, Transport, syncobj
@@ -71,9 +71,9 @@ class _Outlet(Transport):  # type: ignore[misc]
         return True
 
 
-def _int(name: str) -> int:
-    """A number of SyncObj's, to be read. Nothing is called but the getter: these are asked for a hundred times for each entry."""
-    return cast("int", property(attrgetter(f"_SyncObj__{name}")))
+def _read(name: str) -> Any:
+    """A value of SyncObj's, to be read. Nothing is called but the getter: these are asked for a hundred times for each entry."""
+    return property(attrgetter(f"_SyncObj__{name}"))
 
 
 class _NoPoller:
@@ -138,14 +138,14 @@ class Engine(SyncObj):  # type: ignore[misc]
 
     # SyncObj's state under readable names
 
-    state: int = _int("raftState")
-    term: int = _int("raftCurrentTerm")
-    commit_index: int = _int("raftCommitIndex")
-    own_no_op: int = _int("noopIDx")  # the entry with which this leader began its term
+    state: int = _read("raftState")
+    term: int = _read("raftCurrentTerm")
+    commit_index: int = _read("raftCommitIndex")
+    own_no_op: int = _read("noopIDx")  # the entry with which this leader began its term
 
-    @property
-    def leader_node(self) -> Node | None:
-        return self._SyncObj__raftLeader
+    leader_node: Node | None = _read("raftLeader")
+    match_index: dict[Node, int] = _read("raftMatchIndex")
+    next_index: dict[Node, int] = _read("raftNextIndex")
 
     @property
     def election_at(self) -> float:
@@ -155,14 +155,6 @@ class Engine(SyncObj):  # type: ignore[misc]
     @election_at.setter
     def election_at(self, when: float) -> None:
         self._SyncObj__raftElectionDeadline = when
-
-    @property
-    def match_index(self) -> dict[Node, int]:
-        return self._SyncObj__raftMatchIndex  # type: ignore[no-any-return]
-
-    @property
-    def next_index(self) -> dict[Node, int]:
-        return self._SyncObj__raftNextIndex  # type: ignore[no-any-return]
 
     def heartbeat_at(self) -> float:
         return float(self._SyncObj__newAppendEntriesTime)
@@ -284,6 +276,9 @@ class Engine(SyncObj):  # type: ignore[misc]
 
     # the log
 
+    def _SyncObj__getCurrentLogIndex(self) -> int:
+        return self.journal.entries[-1][1]
+
     def _SyncObj__getEntries(self, fromIDx: int | None, count: int | None = None, maxSizeBytes: int | None = None) -> list[Entry]:
         """At most one batch. Where SyncObj wants all that follows an entry, it is to drop it: it sees only what the leader has otherwise."""
         entries = self.journal.entries
@@ -312,7 +307,7 @@ class Engine(SyncObj):  # type: ignore[misc]
         """The state machine's owner decides when."""
 
     def add_entry(self, data: bytes) -> int:
-        index = self.journal.last.index + 1
+        index = self.journal.entries[-1][1] + 1
         self.journal.append(Entry(REGULAR + data, index, self.term))
         self.send_now = True
         return index
@@ -334,10 +329,10 @@ class Engine(SyncObj):  # type: ignore[misc]
         self._SyncObj__connectedNodes, self._quiet = connected, False
 
     def _window_full(self, node: Node) -> bool:
-        sent = self._sent.get(node.id)
-        if not sent:
-            return False
-        return sum([size for _, size in sent]) >= self.config.window_bytes and self.next_index[node] > self.journal.base.index
+        under_way = 0
+        for _, size in self._sent.get(node.id, ()):
+            under_way += size
+        return under_way >= self.config.window_bytes and self.next_index[node] > self.journal.base.index
 
     def ship(self, node: Node, message: Message) -> None:
         """Send SyncObj's message, with the fields that it leaves out. Taking the node from the connected ones ends this round's loop for it."""

@@ -34,7 +34,7 @@ REGULAR, NO_OP = b"\x00", b"\x01"  # pysyncobj's command types that we use; the 
 
 
 def _quick(shape: dict[str, type]) -> tuple[Callable[[Message], tuple[object, ...]], tuple[type, ...], Callable[[Message], tuple[int, ...]]]:
-    """The values of all fields, their types, and the numbers among them."""
+    """The values of all fields, their types, and the numbers among them. Both raise KeyError where a field is missing."""
     numbers = [name for name, kind in shape.items() if kind is int]
     return itemgetter(*shape, "type"), (*shape.values(), str), itemgetter(*numbers, numbers[0])
 
@@ -44,12 +44,16 @@ _QUICK = {name: _quick(shape) for name, shape in SHAPES.items()}
 
 def check_message(message: Message) -> None:
     """Raises MalformedMessage. A field too much is a newer version's, and no harm."""
-    shape = SHAPES.get(str(message.get("type"))) if isinstance(message, dict) else None
-    if shape is None:
+    of_type = message.get("type") if isinstance(message, dict) else None
+    quick = _QUICK.get(of_type) if isinstance(of_type, str) else None
+    if quick is None:
         raise MalformedMessage(f"no message of a voter: {str(message)[:100]}")
-    values, kinds, numbers = _QUICK[message["type"]]
-    fits = shape.keys() <= message.keys() and tuple(map(type, values(message))) == kinds and min(numbers(message)) >= 0
-    for name, kind in () if fits else shape.items():
+    values, kinds, numbers = quick
+    try:
+        fits = tuple(map(type, values(message))) == kinds and min(numbers(message)) >= 0
+    except KeyError:
+        fits = False
+    for name, kind in () if fits else SHAPES[message["type"]].items():
         value = message.get(name)
         if (value.__class__ is not kind and not isinstance(value, kind)) or (kind is int and value < 0):  # type: ignore[operator]  # a number by now
             raise MalformedMessage(f"{message['type']}.{name}: {str(value)[:100]}")

@@ -51,12 +51,12 @@ class Voter(Engine):
         node = self.nodes[sender]
         if message["type"] == "hello":
             self._hello(node, message)
-        elif self.membership.introduced(sender) and self._may_hear(message["type"]):
+        elif self.membership.introduced(sender) and (self.membership.votes or self._may_hear(message["type"])):
             self._handlers[message["type"]](node, message)
 
     def _may_hear(self, kind: str) -> bool:
         """Without the memory of its votes a voter takes no part in elections."""
-        return self.membership.votes or (self.membership.hears_leaders and kind in ("append_entries", "heartbeat", "snapshot"))
+        return self.membership.hears_leaders and kind in ("append_entries", "heartbeat", "snapshot")
 
     def peer_up(self, peer: int) -> None:
         self.membership.up(peer)
@@ -74,9 +74,14 @@ class Voter(Engine):
     def step(self) -> None:
         """Do everything that is due by time, or by messages before it."""
         self.membership.step(self.now)
-        self._try_transfer()
-        self._onTick()
-        self._confirm()
+        if self._transfer is not None:
+            self._try_transfer()
+        if self.state == LEADER or self._SyncObj__raftElectionDeadline < self.now:
+            self._onTick()
+        else:  # all that is left of it for a follower that waits
+            self._SyncObj__applyLogEntries()
+        if self.reads or self._joining:
+            self._confirm()
 
     def deadline(self) -> float:
         own = self.heartbeat_at() if self.state == LEADER else self.election_at
@@ -303,8 +308,7 @@ class Voter(Engine):
         self.send_now = True
 
     def _try_transfer(self) -> None:
-        if self._transfer is None:
-            return
+        assert self._transfer is not None
         to, until = self._transfer
         node = self.nodes[to]
         if self.now >= until or self.state != LEADER:

@@ -22,9 +22,9 @@ ANSWERS = {
 
 
 class Controls:
-    def __init__(self, draft: Draft, controller: Controller, above: "Controls | None" = None, *, guarded: bool = False) -> None:
+    def __init__(self, draft: Draft, controller: Callable[[], Controller], above: "Controls | None" = None, *, guarded: bool = False) -> None:
         self.draft = draft
-        self.controller = controller
+        self._controller = controller
         self.hand_over = False  # another node shall lead
         self.commands = 0  # those of branches that came to nothing as well: they have cost as much
         self._above = above
@@ -32,7 +32,7 @@ class Controls:
 
     def branch(self) -> "Controls":
         """For what may come to nothing."""
-        return Controls(self.draft.branch(), self.controller, self, guarded=self._guarded)
+        return Controls(self.draft.branch(), self._controller, self, guarded=self._guarded)
 
     def keep(self) -> None:
         """Make the commands of this branch a part of the branch below."""
@@ -63,7 +63,7 @@ class Controls:
 
     def projection(self, layer: Layer) -> Projection:
         image = self.draft.image
-        return Projection(layer, image, self.controller, {}, lambda: moving_in(image), guarded=self._guarded)
+        return Projection(layer, image, self._controller(), {}, lambda: moving_in(image), guarded=self._guarded)
 
 
 def refused(code: Code, message: str | None = None) -> ZooKeeperError:
