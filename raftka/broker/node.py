@@ -258,9 +258,11 @@ class Node:
             self._publish_to_extensions(Delta(reloaded=True, cluster_formed=True))
             return
         for entry in found:
-            before = self.image
-            self.metadata.image, delta = before.apply_entry(entry.index, entry.data)
-            self.metadata_events.publish(before, self.image, delta)
+            before, host = self.metadata.image, self.quorum.host
+            replayed = host.replayed(entry, before) if host is not None else None
+            self.metadata.image, delta = replayed or before.apply_entry(entry.index, entry.data)
+            if not delta.of_extensions_alone:
+                self.metadata_events.publish(before, self.image, delta)
             self._publish_to_extensions(delta)
 
     def _publish_to_extensions(self, delta: Delta) -> None:

@@ -1,15 +1,20 @@
 """A package's machine beside the controller: it decides where the controller is, in its batches, and every node is told what became so."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import inf
 from typing import Any
 
+import pytest
+
+from raftka.broker.controller.controller_host import _Replayed
 from raftka.metadata.commands import CreateTopics, ExtensionCommand, NewTopic, WriteExtension
 from raftka.metadata.controller.decision import Context, Outcome
 from raftka.metadata.controller.draft import Draft
 from raftka.metadata.extension import of_package
 from raftka.metadata.image import Delta, MetadataImage
-from raftka.metadata.records import ExtensionPut, Record, TopicCreated
+from raftka.metadata.quorum.raft_types import Committed
+from raftka.metadata.records import ExtensionChanged, ExtensionPut, Record, TopicCreated
 from raftka.wire.errors import Code, KafkaError
 from tests.broker.stage import Stage
 
@@ -142,6 +147,66 @@ def test_what_must_be_of_now_is_not_answered_by_a_leader_that_may_have_been_repl
         stage.wait(lambda: bool(told))
 
         assert told == [Code.NOT_CONTROLLER]
+
+
+class Once:
+    """Counts how often each node computes what an entry makes of an image."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.applied = 0
+        apply = MetadataImage.apply
+
+        def counted(image: MetadataImage, offset: int, records: Sequence[Record]) -> tuple[MetadataImage, Delta]:
+            self.applied += 1
+            return apply(image, offset, records)
+
+        monkeypatch.setattr(MetadataImage, "apply", counted)
+
+
+class Writing(Counting):
+    def decide(self, payload: bytes, context: Context, draft: Draft) -> Outcome:
+        return Outcome([ExtensionChanged("count", [(COUNTER, payload), (b"more", None)])], b"%d" % context.next_offset)
+
+
+class Writer(Count):
+    def machine(self, image: MetadataImage, now: float) -> Counting:
+        return Writing(image, inf)
+
+
+def test_the_leader_applies_what_a_machine_wrote_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Stage(1) as stage:
+        node = stage.nodes[1]
+        node.extensions["count"] = seen = Writer()
+        host = node.quorum.host
+        assert host is not None
+        assert host.machine is not None
+        host.machine._machines = {"count": seen.machine(node.image, 0.0)}
+        once = Once(monkeypatch)
+
+        offset = int(ask(stage, 1, b"7"))
+
+        assert once.applied == 1
+        assert node.image is host.machine.image
+        assert seen.seen == [(offset, [(COUNTER, b"7"), (b"more", None)])]
+        assert of_package(node.image, "count").entries == {COUNTER: b"7"}
+
+
+@pytest.mark.parametrize("other", ["entry", "image", "index"])
+def test_only_this_very_entry_on_this_very_image_is_taken_as_replayed(other: str) -> None:
+    with Stage(1) as stage:
+        node = stage.nodes[1]
+        host = node.quorum.host
+        assert host is not None
+        before, delta = node.image, Delta()
+        after = replace(before, offset=before.offset + 1)
+        for changed in (None, other):
+            host._replayed.append(_Replayed(after.offset, b"entry", before, after, delta))
+            entry = Committed(after.offset + (changed == "index"), 1, b"another" if changed == "entry" else b"entry")
+
+            found = host.replayed(entry, replace(before) if changed == "image" else before)
+
+            assert found == (None if changed else (after, delta))
+            assert not host._replayed
 
 
 def test_a_machine_has_the_controllers_commands_decided_in_its_own_batch() -> None:

@@ -1,12 +1,12 @@
 """The image: what each record makes of it, what the delta says, that it never changes under who holds it, and that all nodes come to the same."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from random import Random
 
 import pytest
 
 from raftka.metadata.extension import changes_of
-from raftka.metadata.image import BROKER, TOPIC, BrokerImage, Endpoint, MetadataImage, PartitionImage, TopicImage
+from raftka.metadata.image import BROKER, TOPIC, BrokerImage, Delta, Endpoint, MetadataImage, PartitionImage, TopicImage
 from raftka.metadata.records import (
     NUMBERS,
     BrokerFenced,
@@ -340,3 +340,13 @@ def test_nodes_agree_however_they_came_by_their_image(seed: int) -> None:
         assert first.topic_ids == {topic.name: topic_id for topic_id, topic in first.topics.items()}
         assert first.partition_count == sum(len(topic.partitions) for topic in first.topics.values())
     assert all(frozen(image) == was for image, was in held)
+
+
+def test_a_delta_is_of_extensions_alone_when_no_other_field_has_anything() -> None:
+    changes: dict[str, list[tuple[bytes, bytes | None]]] = {"p": [(b"k", b"v")]}
+    others = [each.name for each in fields(Delta) if each.name != "extensions_changed"]
+
+    assert Delta(extensions_changed=changes).of_extensions_alone
+    assert not Delta().of_extensions_alone
+    for name in others:
+        assert not Delta(**{"extensions_changed": changes, name: True}).of_extensions_alone, name  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from raftka.broker.context import BrokerContext
 from raftka.broker.controller.quorum_state import QuorumView
@@ -18,9 +18,9 @@ from raftka.metadata.commands import BrokerLost, Command, DescribeQuorum, Heartb
 from raftka.metadata.controller.controller import Controller
 from raftka.metadata.controller.decision import Context, Formation, Outcome, Rest
 from raftka.metadata.extension import Extension, ExtensionMachine
-from raftka.metadata.image import Endpoint, MetadataImage
-from raftka.metadata.quorum.raft_types import NotLeader, ProposalsFull
-from raftka.metadata.records import Record, encode_batch
+from raftka.metadata.image import Delta, Endpoint, MetadataImage
+from raftka.metadata.quorum.raft_types import Committed, NotLeader, ProposalsFull
+from raftka.metadata.records import ExtensionChanged, Record, encode_batch
 from raftka.runtime.interfaces import SECRETS
 from raftka.wire.errors import Code, KafkaError, limit_of
 
@@ -53,6 +53,7 @@ class ControllerHost:
         self._term = -1  # in which the machine decides
         self._delayed = Purgatory()  # replies, by the index that must be committed
         self._proposed: deque[tuple[int, float]] = deque()  # (index, when) of what is not committed yet
+        self._replayed: deque[_Replayed] = deque()  # what the machine has made of entries that are not committed yet
         self._last_index = 0  # of what the machine has replayed
         self._timer_at = inf
         self._behind: deque[tuple[Command, Done]] = deque()  # commands that wait for another turn
@@ -190,18 +191,37 @@ class ControllerHost:
     def _append(self, records: Sequence[Record]) -> None:
         if not records:
             return
-        assert self.machine is not None
+        machine, committed = self.machine, self.context.metadata.image
+        assert machine is not None
         decided_at = self.core.last_index + 1
         try:
-            index = self.core.propose(encode_batch(records, decided_at))
+            data = encode_batch(records, decided_at)
+            index = self.core.propose(data)
         except (NotLeader, LimitExceeded):
-            self.machine.not_appended()
+            machine.not_appended()
             raise
         assert index == decided_at, "only the controller appends while it leads"
         self._proposed.append((index, self.clock.now()))
-        self.machine.replay(index, records)
+        if machine.image.offset == committed.offset:
+            machine.image = committed  # the same, and what comes of this one may be committed as it is
+        before = machine.image
+        delta = machine.replay(index, records)
+        if len(records) == 1 and type(records[0]) is ExtensionChanged:
+            self._replayed.append(_Replayed(index, data, before, machine.image, delta))
         self._last_index = index
         self._poke()
+
+    def replayed(self, entry: Committed, before: MetadataImage) -> tuple[MetadataImage, Delta] | None:
+        """What this very entry makes of this very image, where the machine has replayed it: then nobody has to compute it again.
+
+        Only of entries of a package's changes: they are bytes, the same here as in the log. Of other records a list may become a tuple there.
+        """
+        waiting = self._replayed
+        while waiting and waiting[0].at <= entry.index:
+            index, data, base, after, delta = waiting.popleft()
+            if index == entry.index and base is before and data == entry.data:
+                return after, delta
+        return None
 
     # what the quorum tells
 
@@ -243,6 +263,7 @@ class ControllerHost:
     def _end(self) -> None:
         self.machine = None
         self._proposed.clear()
+        self._replayed.clear()
         self.context.events.info("controller_resigned", term=self.core.term)
         self._delayed.fail(Code.NETWORK_EXCEPTION)  # nobody knows what becomes of it; with NOT_CONTROLLER nothing was decided
 
@@ -297,6 +318,14 @@ class ControllerHost:
 
         self.clock.call_at(self.clock.now() + PROBE_S, lambda: probe.close(SILENT))  # it hangs: its session will end
         probe = open_probe(self.context.runtime.network, (endpoint.host, endpoint.port), refused, again, self.context.secured())
+
+
+class _Replayed(NamedTuple):
+    at: int  # index of the entry
+    data: bytes  # of the entry
+    before: MetadataImage
+    after: MetadataImage
+    delta: Delta
 
 
 class _Reply:

@@ -105,9 +105,11 @@ class Peer:
         if self.transport is None:
             return
         data = msgpack.packb((kind, *fields), buf_size=PACKED_BYTES)
-        self._out.append(len(data).to_bytes(4, "big") + data)
-        self._out_bytes += len(data) + 4
-        self.traffic.sent_bytes += len(data) + 4
+        frame = len(data).to_bytes(4, "big") + data
+        size = len(frame)
+        self._out.append(frame)
+        self._out_bytes += size
+        self.traffic.sent_bytes += size
         self.traffic.sent_messages += 1
         self.transport.wake()
 

@@ -67,7 +67,8 @@ class Sessions:
         return self._applied.get(broker_id, -1)
 
     def next_end(self, image: MetadataImage) -> float:
-        return min((self.ends(each.broker_id) for each in image.brokers.values() if not each.fenced), default=inf)
+        ends, first = self._ends, self.leading_since + self.timeout
+        return min([ends.get(each.broker_id, first) for each in image.brokers.values() if not each.fenced], default=inf)
 
     def expired(self, image: MetadataImage, now: float) -> list[BrokerImage]:
         """Those to be fenced now.

@@ -42,7 +42,7 @@ from raftka.metadata.controller.topics import TopicNames
 from raftka.metadata.controller.walks import After, Walk
 from raftka.metadata.delegation_tokens import decide_token, expired_tokens
 from raftka.metadata.extension import ExtensionMachine, write
-from raftka.metadata.image import BrokerImage, MetadataImage
+from raftka.metadata.image import BrokerImage, Delta, MetadataImage
 from raftka.metadata.records import (
     BrokerFenced,
     BrokerRegistered,
@@ -164,9 +164,9 @@ class Controller:
         hits, self._hits = self._hits, []
         return hits
 
-    def replay(self, offset: int, records: Sequence[Record]) -> None:
+    def replay(self, offset: int, records: Sequence[Record]) -> Delta:
         before = self.image
-        self.image, _ = before.apply(offset, records)
+        self.image, delta = before.apply(offset, records)
         created: dict[bytes, str] = {}
         for record in records:
             match record:
@@ -181,6 +181,7 @@ class Controller:
                     self._shutdown_at.pop(broker_id, None)
         for machine in self._machines.values():
             machine.replay(offset, records)
+        return delta
 
     def deadline(self) -> float:
         """When tick() wants to run; inf: never."""

@@ -348,7 +348,9 @@ class Engine(SyncObj):  # type: ignore[misc]
             if not message["entries"]:
                 message["quiet"] = self._quiet
             else:
-                size = sum(len(entry[0]) for entry in message["entries"])
+                size = 0
+                for command, _, _ in message["entries"]:
+                    size += len(command)
                 self._sent.setdefault(node.id, []).append((message["entries"][-1][1], size))
                 if self._window_full(node):
                     self._SyncObj__connectedNodes.discard(node)
