@@ -6,32 +6,39 @@ Keys are spread over buckets; those that nothing changes in are shared with the 
 from collections.abc import Iterator, Mapping
 from zlib import crc32
 
-BUCKETS = 1024  # of a million entries a change copies a thousand
+GROUPS, OF_GROUP = 32, 32
+BUCKETS = GROUPS * OF_GROUP  # of a million entries a change copies a thousand, and two lists of 32 buckets and groups
+Bucket = dict[bytes, bytes]
 
 
 class Entries(Mapping[bytes, bytes]):
-    __slots__ = ("_buckets", "_count")
+    __slots__ = ("_count", "_groups")
 
     def __init__(self, entries: Mapping[bytes, bytes] | None = None) -> None:
-        self._buckets: list[dict[bytes, bytes]] = [{}] * BUCKETS  # the one empty bucket: none is ever changed in place
+        self._groups: list[list[Bucket]] = [[{}] * OF_GROUP] * GROUPS  # of one empty bucket and group: none is changed in place
         self._count = 0
         if entries:
             self._change(entries)
 
     def changed(self, changes: Mapping[bytes, bytes | None]) -> "Entries":
         """With these values; None: without that key."""
-        after = Entries()
-        after._buckets, after._count = self._buckets.copy(), self._count
+        after = Entries.__new__(Entries)
+        after._groups, after._count = self._groups.copy(), self._count
         after._change(changes)
         return after
 
     def _change(self, changes: Mapping[bytes, bytes | None]) -> None:
-        own: dict[int, dict[bytes, bytes]] = {}
+        own_groups: dict[int, list[Bucket]] = {}
+        own: dict[int, Bucket] = {}
         for key, value in changes.items():
-            at = crc32(key) % BUCKETS
-            bucket = own.get(at)
+            number = crc32(key) % BUCKETS
+            place, at = divmod(number, GROUPS)
+            group = own_groups.get(at)
+            if group is None:
+                group = own_groups[at] = self._groups[at] = self._groups[at].copy()
+            bucket = own.get(number)
             if bucket is None:
-                bucket = own[at] = self._buckets[at] = self._buckets[at].copy()
+                bucket = own[number] = group[place] = group[place].copy()
             self._count -= len(bucket)
             if value is None:
                 bucket.pop(key, None)
@@ -40,11 +47,13 @@ class Entries(Mapping[bytes, bytes]):
             self._count += len(bucket)
 
     def __getitem__(self, key: bytes) -> bytes:
-        return self._buckets[crc32(key) % BUCKETS][key]
+        number = crc32(key) % BUCKETS
+        return self._groups[number % GROUPS][number // GROUPS][key]
 
     def __iter__(self) -> Iterator[bytes]:
-        for bucket in self._buckets:
-            yield from bucket
+        for place in range(OF_GROUP):
+            for group in self._groups:
+                yield from group[place]
 
     def __len__(self) -> int:
         return self._count

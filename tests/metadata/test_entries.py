@@ -28,4 +28,6 @@ def test_a_change_leaves_all_other_buckets_as_they_are() -> None:
 
     after = before.changed({b"1": b"x"})
 
-    assert sum(a is not b for a, b in zip(before._buckets, after._buckets, strict=True)) == 1
+    groups = [(a, b) for a, b in zip(before._groups, after._groups, strict=True) if a is not b]
+    assert len(groups) == 1
+    assert sum(a is not b for a, b in zip(*groups[0], strict=True)) == 1
