@@ -6,7 +6,7 @@ from tests.broker.test_call_counts import TOLERANCE, counted
 from tests.zookeeper_bridge.stage import BridgeStage
 
 
-@pytest.mark.parametrize(("at_leader", "expected"), [(True, 998.0), (False, 1070.0)], ids=["at the leader", "at a follower"])
+@pytest.mark.parametrize(("at_leader", "expected"), [(True, 960.0), (False, 1031.0)], ids=["at the leader", "at a follower"])
 def test_a_set(at_leader: bool, expected: float) -> None:
     with BridgeStage(3) as stage:
         leader = stage.controller()

@@ -136,8 +136,7 @@ class Quorum:
         if core is None or self._syncing:
             return  # the end of the flush steps again
         try:
-            core.step(self.clock.now())
-            self._syncing = core.unsynced
+            self._syncing = core.step(self.clock.now())
             files = core.take_sync() if self._syncing else []
         except OSError as error:
             self._fail(error)

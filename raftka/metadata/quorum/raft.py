@@ -194,8 +194,8 @@ class RaftCore:
 
     # time
 
-    def step(self, now: float) -> None:
-        """Everything that can be done at `now` (seconds, this node's clock)."""
+    def step(self, now: float) -> bool:
+        """Everything that can be done at `now` (seconds, this node's clock). Returns `unsynced`."""
         assert not self.journal.syncing, "a step while a sync is under way"
         assert not self._owes_flush, "what was sent in the last step is flushed before the next"
         voter = self._voter
@@ -213,11 +213,13 @@ class RaftCore:
         self._untouched = True
         if self._wanted_snapshot is not None:
             self._write_snapshot(*self._wanted_snapshot)
-        if not self.journal.unsynced:
+        unsynced = self.journal.unsynced
+        if unsynced:
+            self._release_early()
+        else:
             self._flushed_term = voter.term
             self._release()
-        else:
-            self._release_early()
+        return unsynced
 
     @property
     def has_work(self) -> bool:
@@ -288,7 +290,8 @@ class RaftCore:
         self.commit_index = voter.commit_index
         self._outbox += voter.outbox
         voter.outbox = []
-        self._give_answers()
+        if voter.answers:
+            self._give_answers()
 
     def _give_answers(self) -> None:
         """Each once, also if one of those who are called raises."""
@@ -314,7 +317,7 @@ class RaftCore:
 
     def observe(self, from_index: int) -> list[Committed] | Snapshot:
         """The committed entries from there on, about `batch_bytes` of them; the snapshot if they are gone; nothing if there are none yet."""
-        journal, base = self.journal, self.journal.base.index
+        journal, base = self.journal, self.journal.entries[0].index
         if from_index <= base:
             return journal.read_snapshot()
         found, size = [], 0

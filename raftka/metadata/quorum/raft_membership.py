@@ -55,9 +55,10 @@ class Membership:
 
         In a quorum that was recovered only who has entries: the seed first.
         """
-        if self._journal.recovery != NEVER and self._journal.last.index == 0:
+        journal = self._journal
+        if journal.standing != Standing.VOTER or (journal.recovery != NEVER and journal.last.index == 0):
             return False
-        return self.votes and (self._journal.term > 0 or self._meets_member() or self._all_others(Standing.VOTER))
+        return bool(journal.term > 0 or self._meets_member() or self._all_others(Standing.VOTER))
 
     def introduced(self, peer: int) -> bool:
         """Nothing else is heard from a peer, and nothing said to it, before it has said who it is."""

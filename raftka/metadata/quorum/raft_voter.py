@@ -6,6 +6,7 @@ be cut. Knows no file, no connection, and not when its messages may leave.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from random import Random
 
 from raftka.metadata.quorum.journal import Journal, Standing
@@ -84,8 +85,8 @@ class Voter(Engine):
             self._confirm()
 
     def deadline(self) -> float:
-        own = self.heartbeat_at() if self.state == LEADER else self.election_at
-        return min(own, self.membership.deadline(), self._transfer[1] if self._transfer is not None else float("inf"))
+        own = self._SyncObj__newAppendEntriesTime if self.state == LEADER else self._SyncObj__raftElectionDeadline
+        return min(own, self.membership.deadline(), self._transfer[1] if self._transfer is not None else inf)
 
     # who is there
 
@@ -158,7 +159,7 @@ class Voter(Engine):
     def _unless_equal(self, message: Message) -> Message:
         """The message without the entries that are here already: SyncObj would drop all behind the first of them, and acknowledged ones with it."""
         entries, previous, term = message["entries"], message["prevLogIdx"], message["prevLogTerm"]
-        base, skip = self.journal.base, 0
+        base, skip = self.journal.entries[0], 0
         if previous < base.index:  # all up to the base is committed, so the leader has it
             skip = min(base.index - previous, len(entries))
             previous, term = base.index, base.term
@@ -238,7 +239,7 @@ class Voter(Engine):
 
     def on_next_node_idx(self, node: Node, message: Message) -> None:
         index = message["next_node_idx"]
-        if not self._of_this_term(node, message) or not 0 < index <= self.journal.last.index + 1:
+        if not self._of_this_term(node, message) or not 0 < index <= self.journal.entries[-1].index + 1:
             return
         if not self._counts(node, message):
             if message["reset"] and not self.is_stale(node, message["seq"]):
