@@ -4,44 +4,36 @@ Kafka's files underneath, through the runtime's Files alone. The log knows no re
 when a leader begins, are told to it. Time and configuration are arguments.
 """
 
-from bisect import bisect_left
-from collections.abc import Iterator
-from operator import attrgetter
 from struct import Struct
 
 from raftka.checksum import crc32c
 from raftka.log.config import LogConfig
-from raftka.log.durable import DurableLog
 from raftka.log.leader_epoch import LeaderEpochs
 from raftka.log.producers.markers import Marker, marker_batch, read_marker
-from raftka.log.producers.snapshots import rebuild, replayed
+from raftka.log.producers.snapshots import rebuild
 from raftka.log.producers.state import ProducerState
+from raftka.log.producers.transactional_log import TransactionalLog
 from raftka.log.recovery import Cut, Recovered, recover
 from raftka.log.retention import outlived
 from raftka.log.segments.search import Found, first_at_or_after, first_of_largest
-from raftka.log.segments.segment import Segment
-from raftka.log.segments.transaction_index import AbortedTransaction
 from raftka.log.validation import Prepared, one_batch, repair, restamp
-from raftka.runtime.interfaces import Files, FileSpan
+from raftka.runtime.interfaces import Files
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.records import BATCH_HEADER, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 
 LEADERS_FIELDS = Struct(">qii")  # base offset, length, leader epoch: what a leader sets, none of it under the CRC
 ATTENTION = CONTROL | LOG_APPEND_TIME
 
-_base_offset = attrgetter("base_offset")
 _unpack = BATCH_HEADER.unpack_from
 _pack = LEADERS_FIELDS.pack_into
 
 
-class Log(DurableLog):
+class Log(TransactionalLog):
     __slots__ = (
-        "_aborted_known_from",
         "_after_ms",
         "_as_made",
         "_before_ms",
         "_epoch",
-        "_finding",
         "_index_interval",
         "_log_append_time",
         "_max_batch_bytes",
@@ -54,8 +46,6 @@ class Log(DurableLog):
     def __init__(self, files: Files, directory: str, config: LogConfig, found: Recovered) -> None:
         super().__init__(files, directory, config, found)
         self.cut: Cut | None = found.cut  # what recovery took away
-        self._aborted_known_from = 1 << 63
-        self._finding: Iterator[None] | None = None
         self._epoch = found.epochs.latest
         self._prepared: Prepared | None = None
 
@@ -293,113 +283,6 @@ class Log(DurableLog):
 
     def epoch_of(self, offset: int) -> int:
         return self.epochs.of_offset(offset)
-
-    # transactions
-
-    def last_stable_offset(self, high_watermark: int) -> int:
-        """Below it every transaction is over, and its marker committed."""
-        producers = self.producers
-        if not producers.unstable and high_watermark >= producers.restored_at:
-            return high_watermark
-        unstable = producers.first_unstable(high_watermark)
-        return high_watermark if unstable is None else min(high_watermark, max(unstable, self.start_offset))
-
-    def aborted(self, offset: int, end: int) -> list[AbortedTransaction]:
-        """Those that may have records in [offset, end), in the order of their markers, which may lie behind the end. Raises OSError.
-
-        Where it is not known (`knows_aborted`), everything that `find_aborted` does is done at once.
-        """
-        if offset < self._aborted_known_from:
-            for _ in self.find_aborted(offset):
-                pass
-        found: list[AbortedTransaction] = []
-        for segment in self.segments[max(0, self._slot_of(offset)) :]:
-            index = segment.transaction_index
-            assert index is not None
-            if index.find(offset, end, found):
-                break
-        return found
-
-    def unaborted(self, offset: int, found: FileSpan, stable: int) -> int:
-        """A position in the file of `found`, which a read from `offset` has found: no batch from there up to it is in an aborted transaction, nor
-        will be. Needs `knows_aborted`; `stable` is the last stable offset of now.
-        """
-        at = max(0, self._slot_of(offset))
-        while self.segments[at].file is not found.file:
-            at += 1
-        segment = self.segments[at]
-        for each in self.segments[at:]:
-            index = each.transaction_index
-            assert index is not None
-            if (first := index.first_aborted(offset)) >= 0:
-                stable = min(stable, first)
-                break
-        is_sealed = at + 1 < len(self.segments)
-        return segment.size if is_sealed and self.segments[at + 1].base_offset <= stable else segment.offset_index.lookup(stable)
-
-    def knows_aborted(self, offset: int) -> bool:
-        """Whether the transaction indexes of all segments from this offset on are in memory."""
-        return offset >= self._aborted_known_from
-
-    def find_aborted(self, offset: int) -> Iterator[None]:
-        """Read the transaction indexes from this offset on, in pieces; all that call it at a time share the work. Raises OSError.
-
-        Of a segment whose file is lost it is made from the batches: without it, readers would take what was aborted for committed.
-        """
-        while offset < self._aborted_known_from:
-            work = self._finding = self._finding or self._find_aborted()
-            try:
-                next(work, None)
-            except BaseException:
-                self._finding = None
-                raise
-            if self._aborted_known_from == 0:
-                self._finding = None
-            yield
-
-    def _find_aborted(self) -> Iterator[None]:
-        """The newest segment first."""
-        while (at := bisect_left(self.segments, self._aborted_known_from, key=_base_offset) - 1) >= 0:
-            segment = self.segments[at]
-            if segment.transaction_index is None:
-                yield from self._make_transaction_index(segment)
-            else:
-                self._aborted_known_from = segment.base_offset
-                yield
-        self._aborted_known_from = 0
-
-    def _make_transaction_index(self, wanted: Segment) -> Iterator[None]:
-        """From the batches since the newest snapshot before it; nothing is made when the log is cut meanwhile, or segments change."""
-        first, base, truncations = self.segments[0].base_offset, wanted.base_offset, self._truncations
-        start, state = self._snapshots.load(first, base, 0) or (first, ProducerState())
-        walked = self.segments[self._slot_of(start) : self.segments.index(wanted) + 1]
-        found: dict[Segment, list[AbortedTransaction]] = {segment: [] for segment in walked if segment.base_offset >= start}
-        while True:
-            self.write_staged()
-            end = self.end_offset if wanted is self.active else None
-            for segment, aborted in replayed(walked, start, state, 0):
-                if aborted is not None:
-                    if segment in found:
-                        found[segment].append(aborted)
-                    continue
-                yield
-                at = self._slot_of(walked[0].base_offset)
-                if self._truncations != truncations or self.segments[at : at + len(walked)] != walked:
-                    return
-            if end is None or end == self.end_offset:
-                break
-            start, walked = end, [wanted]  # it has grown
-        for segment, entries in found.items():
-            if segment.transaction_index is None:
-                self._take_aborted(segment, entries)
-
-    def _take_aborted(self, segment: Segment, entries: list[AbortedTransaction]) -> None:
-        try:
-            segment.take_aborted(entries, durable=True)
-        except OSError:
-            if segment is self.active:
-                raise
-            segment.take_aborted(entries, durable=False)  # nothing is appended to it any more: without the file it is found again
 
     # by time
 

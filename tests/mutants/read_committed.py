@@ -11,6 +11,7 @@ from raftka.log.compaction.transactions import Transactions
 from raftka.log.log import Log
 from raftka.log.producers import snapshots
 from raftka.log.producers.state import ProducerState
+from raftka.log.producers.transactional_log import TransactionalLog
 from raftka.log.segments.segment import Segment
 from raftka.log.segments.transaction_index import AbortedTransaction, TransactionIndex
 from tests.mutants.registry import mutant, part_of
@@ -46,7 +47,7 @@ part_of(snapshot_hides_what_is_not_replicated, recovery, "rebuild")(_rebuild_wit
 part_of(snapshot_hides_what_is_not_replicated, log_module, "rebuild")(_rebuild_without)
 
 
-@mutant(Log, "last_stable_offset")
+@mutant(TransactionalLog, "last_stable_offset")
 def stable_is_the_high_watermark(_: Any) -> Any:
     """T38: readers of what is committed are shown what is not decided."""
 
@@ -56,7 +57,7 @@ def stable_is_the_high_watermark(_: Any) -> Any:
     return bug
 
 
-@mutant(Log, "last_stable_offset")
+@mutant(TransactionalLog, "last_stable_offset")
 def stable_beyond_the_high_watermark(_: Any) -> Any:
     """T38: what is not replicated is shown, where the first open transaction begins behind it."""
 
@@ -130,7 +131,7 @@ def offsets_are_listed_up_to_the_high_watermark(_: Any) -> Any:
     return bug
 
 
-@mutant(Log, "aborted")
+@mutant(TransactionalLog, "aborted")
 def aborted_of_the_first_segment_alone(aborted: Any) -> Any:
     """T48: a transaction whose abort lies in a later segment than its records is shown."""
 
@@ -155,7 +156,7 @@ def aborts_behind_the_data_are_left_out(find: Any) -> Any:
     return bug
 
 
-@mutant(Log, "last_stable_offset", "transactions")
+@mutant(TransactionalLog, "last_stable_offset", "transactions")
 def stable_before_the_log(_: Any) -> Any:
     """T43: what DeleteRecords takes of an open transaction still says what is stable: an offset before the log, which no one can read."""
 

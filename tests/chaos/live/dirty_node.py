@@ -1,15 +1,15 @@
 """A node with a bug, for `python -m`: it tells readers of what is committed of no aborted transaction."""
 
 from raftka.cli import main
-from raftka.log.log import Log
+from raftka.log.producers.transactional_log import TransactionalLog
 from raftka.log.segments.transaction_index import AbortedTransaction
 
 
-def _nothing(self: Log, offset: int, end: int) -> list[AbortedTransaction]:
+def _nothing(self: TransactionalLog, offset: int, end: int) -> list[AbortedTransaction]:
     return []
 
 
-Log.aborted = _nothing  # type: ignore[method-assign]
+TransactionalLog.aborted = _nothing  # type: ignore[method-assign]
 
 if __name__ == "__main__":
     main()
