@@ -4,6 +4,7 @@ Kafka's files underneath, through the runtime's Files alone. The log knows no re
 when a leader begins, are told to it. Time and configuration are arguments.
 """
 
+from collections.abc import Callable, Sequence
 from struct import Struct
 
 from raftka.checksum import crc32c
@@ -19,13 +20,24 @@ from raftka.log.segments.search import Found, first_at_or_after, first_of_larges
 from raftka.log.validation import Prepared, one_batch, repair, restamp
 from raftka.runtime.interfaces import Files
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.records import BATCH_HEADER, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
+from raftka.wire.records import (
+    ATTRIBUTES_POSITION,
+    BATCH_HEADER,
+    BATCH_REST,
+    BATCH_START,
+    CONTROL,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+)
 
 LEADERS_FIELDS = Struct(">qii")  # base offset, length, leader epoch: what a leader sets, none of it under the CRC
 ATTENTION = CONTROL | LOG_APPEND_TIME
 
 _unpack = BATCH_HEADER.unpack_from
 _pack = LEADERS_FIELDS.pack_into
+_unpack_start, _unpack_rest = BATCH_START.unpack, BATCH_REST.unpack
+_times_in = Struct(">6sqq18s")  # what is in a batch's header from the attributes on: its two timestamps and the rest
+_pack_given = Struct(">iib").pack  # length, leader epoch, magic
 
 
 class Log(TransactionalLog):
@@ -149,6 +161,65 @@ class Log(TransactionalLog):
         if producer_id >= 0:
             self.producers.record(producer_id, epoch, sequence, count, offset, timestamp, now_ms, mode)
         return offset, next_offset, now_ms if self._log_append_time else -1, False
+
+    def append_alike(
+        self,
+        start: bytes,
+        headers: Sequence[bytes],
+        crcs: tuple[int, ...],
+        bodies: Sequence[bytes],
+        pack: Callable[..., bytes],
+        leader_epoch: int,
+        now_ms: int,
+    ) -> list[int] | None:
+        """As `append_as_leader`, of plain batches of one size: their base offsets. None: nothing was done, one by one they may be appended.
+
+        `start`: the bytes of each in front of its CRC; `headers`: from the attributes to the count; `bodies`: what the CRC covers; `pack` makes the
+        batches of base offset, what follows it up to the CRC, CRC and body of each.
+        """
+        base, length, _, magic = _unpack_start(start)
+        attributes, delta, base_timestamp, timestamp, producer_id, _, _, count = _unpack_rest(headers[0])
+        number, size, offset, segment = len(bodies), len(bodies[0]) + ATTRIBUTES_POSITION, self.end_offset, self.active
+        next_offset = offset + number * count
+        times: tuple[int, ...] = (timestamp,) * number
+        if headers.count(headers[0]) != number:
+            firsts, oldest, times, lasts = zip(*_times_in.iter_unpack(b"".join(headers)), strict=True)
+            if firsts.count(firsts[0]) != number or lasts.count(lasts[0]) != number:
+                return None  # more differs than timestamps
+            base_timestamp, timestamp = min(oldest), max(times)
+        if (
+            base
+            or length + 12 != size
+            or magic != 2
+            or attributes
+            or producer_id >= 0
+            or not 0 < count < size >> 2
+            or delta != count - 1
+            or size > self._max_batch_bytes
+            or self._special
+            or timestamp - now_ms > self._after_ms
+            or now_ms - base_timestamp > self._before_ms
+            or leader_epoch != self._epoch
+            or segment.size + number * size > self._roll_size
+            or timestamp > self._roll_timestamp
+            or next_offset > self._roll_offset
+            or tuple(map(crc32c, bodies)) != crcs
+        ):
+            return None
+        bases = list(range(offset, next_offset, count))
+        fields: list[object] = [0, _pack_given(size - 12, leader_epoch, 2), 0, 0] * number
+        fields[0::4], fields[2::4], fields[3::4] = bases, crcs, bodies
+        self._staged.append(pack(*fields))
+        self.end_offset = next_offset
+        if segment.since_index + (number - 1) * size <= self._index_interval:  # no index entry is due
+            if timestamp > segment.max_timestamp:
+                segment.max_timestamp, segment.max_timestamp_offset = timestamp, bases[times.index(timestamp)] + count - 1
+            segment.since_index += number * size
+            segment.size += number * size
+        else:
+            for base, each in zip(bases, times, strict=True):
+                segment.note(segment.size, size, base + count - 1, each)
+        return bases
 
     def append_prepared(self, prepared: Prepared, leader_epoch: int, now_ms: int) -> tuple[int, int, int, bool]:
         """As `append_as_leader`, of what a TakesLong has prepared: its records are not looked at again."""

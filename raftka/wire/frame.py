@@ -156,6 +156,11 @@ class FrameBuffer:
         """Return whether a frame has begun that does not come in one piece."""
         return self._have >= 4 and self._need >= ROOM_BYTES
 
+    @property
+    def is_between_frames(self) -> bool:
+        """Return whether the next bytes begin a frame, and no large one is expected: `feed` would remember nothing of whole small frames."""
+        return not self._have and not self._expected
+
     def room(self) -> memoryview | None:
         """Return the place for the next bytes, when much of a frame is still to come; `feed` then gets a view of it.
 

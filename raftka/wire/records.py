@@ -15,6 +15,8 @@ from raftka.wire.errors import ProtocolError
 
 BATCH_HEADER = Struct(">qiibIhiqqqhii")
 BATCH_HEADER_BYTES = BATCH_HEADER.size  # 61
+BATCH_START = Struct(">qiib")  # of the header: what the CRC does not cover
+BATCH_REST = Struct(">hiqqqhii")  # of the header, from the attributes on
 LOG_OVERHEAD_BYTES = 12  # base offset and length: what the length does not count
 CRC_POSITION = 17
 ATTRIBUTES_POSITION = 21  # the CRC begins here

@@ -86,6 +86,7 @@ OF_AREA: dict[str, tuple[str, ...]] = {
     "tls": (),  # scenarios alone
     "quotas": (),  # scenarios alone
     "ports": (),  # scenarios alone
+    "requests": (),  # scenarios alone
     "schemas": (),  # scenarios alone
 }
 

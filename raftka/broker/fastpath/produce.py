@@ -4,11 +4,13 @@ Made after a request with one partition was answered the long way; whatever look
 version: where the records begin, and where the numbers of an encoded answer stand, says the message's compiler (`Api.request_positions`).
 """
 
+import sys
 from collections.abc import Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, cast
 
 from raftka.broker.context import BrokerContext
+from raftka.broker.fastpath.alike import AlikeRequests
 from raftka.broker.network.access.authorizer import TOPIC, TRANSACTIONAL_ID, Resource
 from raftka.broker.network.connection import ServerConnection, Slot
 from raftka.broker.replica.partition import Partition
@@ -17,7 +19,7 @@ from raftka.wire.codec import Piece, varint
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.frame import decode_response_header
 from raftka.wire.messages.produce import PRODUCE, ProduceRequest
-from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER_BYTES, COMPRESSION_MASK, TRANSACTIONAL
+from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER_BYTES, COMPRESSION_MASK, CRC_POSITION, TRANSACTIONAL
 from raftka.wire.schema import AnyApi
 
 if TYPE_CHECKING:
@@ -26,6 +28,11 @@ if TYPE_CHECKING:
 CORRELATION = Struct(">i")
 INT64 = Struct(">q")
 KEY_AND_VERSION = Struct(">hh")
+NO_APPEND_TIME = INT64.pack(-1)
+LARGEST_ALIKE_BYTES = 4096  # of a request: the records of larger ones are not copied
+MOST_ALIKE = 32  # in one piece, fewer than REQUESTS_IN_HAND: each number of them needs Structs of its own
+NOT_TRIED = 16  # pieces, once `run_alike` has left one out: the next are likely to be no better
+UNKNOWN = sys.maxsize  # more bytes than come
 NO_TAGS = b"\0\0\0"  # nothing behind the records in a flexible version: of the partition, the topic, the request
 ZSTD = 4
 HEAD_END = 8  # key, version, correlation id
@@ -43,7 +50,11 @@ def remember(request: "Request[ProduceRequest]", partition: Partition, context: 
 
 class ProducePlan:
     __slots__ = (
+        "_alike",
+        "_not_tried",
+        "_size",
         "acks",
+        "alike_bytes",
         "answer",
         "answer_bytes",
         "clock",
@@ -87,6 +98,10 @@ class ProducePlan:
         self.pre, self.post = self._layout(request, partition)
         layout = Struct(f">ii{len(self.pre)}sqq{len(self._ending())}s")
         self.answer, self.answer_bytes = layout.pack, layout.size - 4
+        self._size = self.answer_bytes.to_bytes(4)
+        self.alike_bytes = UNKNOWN  # of the requests that `run_alike` takes
+        self._alike: AlikeRequests | None = None
+        self._not_tried = 0  # so many more pieces go to `run_many`
 
     @classmethod
     def of(cls, request: "Request[ProduceRequest]", partition: Partition, context: BrokerContext) -> "ProducePlan | None":
@@ -159,6 +174,11 @@ class ProducePlan:
         answers: list[bytes] = []
         end = reached = -1
         waits = len(self.leader.isr) == 1 and log.syncs  # Partition.answers_after_flush, without its call
+        if len(frames) > 1 and len(frames[0]) == len(frames[-1]):
+            if self._not_tried:
+                self._not_tried -= 1
+            else:
+                self._expect_alike(connection, frames[0])
         for frame in frames[: REQUESTS_IN_HAND.value] if waits else frames:
             found = batch_of(connection, frame)
             if found is None:
@@ -182,6 +202,49 @@ class ProducePlan:
         elif answers:
             connection.answer(answers, len(answers) * len(answers[0]))
         return len(answers)
+
+    def run_alike(self, connection: ServerConnection, view: memoryview) -> int:
+        """As `run_many`, of requests of `alike_bytes` in one piece: how many are answered, all or none. One by one some may be."""
+        partition, log, leader, alike = self.partition, self.partition.log, self.leader, self._alike
+        count = len(view) // self.alike_bytes
+        if count > MOST_ALIKE or partition.leader is not self.leader or leader is None or alike is None:
+            return 0
+        columns = alike.columns.get(count) or alike.columns_of(count)
+        bases = None
+        if columns.constants(view) == columns.expected:
+            fields, now_ms = columns.varying(view), self.clock.wall_ms()
+            crcs, bodies, headers = fields[1::3], fields[2::3], columns.headers(view)
+            bases = log.append_alike(alike.start, headers, crcs, bodies, columns.batches, leader.leader_epoch, now_ms)
+        if bases is None:
+            self.alike_bytes, self._not_tried = UNKNOWN, NOT_TRIED
+            return 0
+        size = self._size
+        answers: list[object] = [0, self.pre, 0, NO_APPEND_TIME + self._ending() + size] * count
+        answers[0::4], answers[2::4] = fields[0::3], bases
+        data = size + columns.answers(*answers)
+        end = log.end_offset
+        partition.appended(count, end, connection)
+        if len(leader.isr) == 1 and log.syncs and end > log.flushed_offset:  # as in `run_many`
+            each = self.answer_bytes + 4
+            split = [data[at : at + each] for at in range(0, len(data), each)]
+            partition.wait_for_flush(end, _FlushWait(self, connection.slot(requests=count), split))
+        else:
+            connection.answer((data,), len(data))
+        return count
+
+    def _expect_alike(self, connection: ServerConnection, frame: memoryview) -> None:
+        """Requests of the size of `frame`, and with the same bytes in front of the CRC, are likely to come."""
+        found = self._batch(connection, frame)
+        if found is None or len(frame) > LARGEST_ALIKE_BYTES:
+            return
+        batch, size = found[0], len(frame)
+        records_bytes = varint(len(batch) + 1) if self.flexible else len(batch).to_bytes(4)
+        middle = self.prefix + records_bytes + batch[:CRC_POSITION]
+        if self._alike is None or self._alike.size != size + 4 or self._alike.middle != middle:
+            self._alike = AlikeRequests(
+                size + 4, size.to_bytes(4) + self.key_and_version, middle, self.tail, len(self.pre), self.answer_bytes - 12 - len(self.pre)
+            )
+        self.alike_bytes = size + 4
 
     def _batch(self, connection: ServerConnection, frame: memoryview) -> tuple[memoryview, int] | None:
         """The records of a request that differs in nothing else, and its correlation id."""

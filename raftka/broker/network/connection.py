@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from math import inf
 from struct import Struct
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from raftka.broker.context import BrokerContext
 from raftka.broker.network.access.authorizer import Authorizer
@@ -28,6 +28,7 @@ SHORT_READ_BYTES = 16 * 1024  # while no long frame is to be read: such a frame 
 DRIP_BYTES = 16 * 1024  # between two looks, of a frame that is not whole: less is no progress
 
 Parts = Sequence[Buffer | FileSpan]
+Received = TypeVar("Received")  # frames, or bytes that may be whole frames
 
 
 class Plan(Protocol):
@@ -44,8 +45,13 @@ class Plan(Protocol):
 class PipelinePlan(Plan, Protocol):
     """A plan for many requests that follow each other."""
 
+    alike_bytes: int  # of one of the requests, with its size, that `run_alike` takes
+
     def run_many(self, connection: "ServerConnection", frames: Sequence[memoryview]) -> int:
         """Return how many frames from the front are answered."""
+
+    def run_alike(self, connection: "ServerConnection", view: memoryview) -> int:
+        """Return how many requests are answered, all or none, when `view` seems to be requests of `alike_bytes`."""
 
 
 class Gate(Protocol):
@@ -84,8 +90,8 @@ class Dispatching(Protocol):
     def dispatch(self, connection: "ServerConnection", frame: memoryview) -> None:
         """Raises ProtocolError."""
 
-    def dispatch_many(self, connection: "ServerConnection", frames: Sequence[memoryview]) -> int:
-        """Return how many frames from the front are answered."""
+    def dispatch_many(self, connection: "ServerConnection", run: Callable[["ServerConnection", Received], int], received: Received) -> int:
+        """Return how many requests from the front are answered."""
 
     def connection_opened(self, connection: "ServerConnection") -> None: ...
 
@@ -202,6 +208,13 @@ class ServerConnection:
             self._frames.drop()  # no more bytes come
             self.complete_early()  # perhaps nobody is there any more: that is known when an answer is sent
             self.settle()
+            return
+        if (
+            (pipeline := self.pipeline) is not None
+            and (size := len(view)) > pipeline.alike_bytes
+            and not size % pipeline.alike_bytes
+            and self._dispatch_alike(pipeline, view)
+        ):
             return
         try:
             frames = self._frames.feed(view)
@@ -357,7 +370,7 @@ class ServerConnection:
                 dispatch(self, frames[0])
                 return
             if self.pipeline is not None and self.gate is None and len(frames) > 1 and not self._stopped and not self._over:
-                frames = frames[dispatcher.dispatch_many(self, frames) :]
+                frames = frames[dispatcher.dispatch_many(self, self.pipeline.run_many, frames) :]
             until = dispatcher.cpu_s() + TURN_S if len(frames) > 1 else inf
             for at, frame in enumerate(frames):
                 if self._over:
@@ -372,6 +385,18 @@ class ServerConnection:
             self.refuse(error)
         except Exception as error:
             dispatcher.failed(self, error)
+
+    def _dispatch_alike(self, pipeline: PipelinePlan, view: memoryview) -> bool:
+        """Whether the bytes are whole requests, all alike, that the pipeline has answered."""
+        dispatcher = self.dispatcher
+        if self._stopped or self.gate is not None or not self._frames.is_between_frames:
+            return False
+        dispatcher.began = dispatcher.now()
+        try:
+            return dispatcher.dispatch_many(self, pipeline.run_alike, view) > 0
+        except Exception as error:
+            dispatcher.failed(self, error)
+            return True
 
     @staticmethod
     def _dispatch_guarded(connection: "ServerConnection", frame: memoryview) -> None:

@@ -5,7 +5,7 @@ have many items is a generator: it yields between items, so that one long reques
 decoded in the same way. Handlers that must ask the controller are `async`. The connection holds behind all that is not done at once.
 """
 
-from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -31,6 +31,7 @@ API_VERSIONS_KEY = 18
 FETCH_KEY = 1
 LONG_FRAME_BYTES = 16 * 1024  # from this size on a request is decoded in steps
 
+Received = TypeVar("Received")
 Services = TypeVar("Services")  # what handlers are given: handlers/services.py
 
 
@@ -156,8 +157,8 @@ class Dispatcher:
         if self.kind is not None:
             self.kind.add(self.now() - self.began)
 
-    def dispatch_many(self, connection: ServerConnection, frames: Sequence[memoryview]) -> int:
-        """Return how many frames from the front a plan has answered together."""
+    def dispatch_many(self, connection: ServerConnection, run: Callable[[ServerConnection, Received], int], received: Received) -> int:
+        """Return how many requests from the front a plan has answered together; `run` is its way, `run_many` or `run_alike`."""
         plan = connection.pipeline
         session = connection.session
         if plan is None or self.interceptors or not self.authorizer.allowed(session, plan.operation, plan.resource):
@@ -168,7 +169,7 @@ class Dispatcher:
             connection.complete_early()
             connection.check_crowded()
         self.kind = plan.kind
-        count = plan.run_many(connection, frames)
+        count = run(connection, received)
         if self.kind is not None:  # else their slot answers for their time
             plan.kind.at_once += count
             plan.kind.sum_s += count * (self.now() - self.began)

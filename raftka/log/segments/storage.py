@@ -17,7 +17,7 @@ from raftka.log.config import FOREVER, LogConfig
 from raftka.log.segments.flushes import Flushes
 from raftka.log.segments.scan import cut_whole
 from raftka.log.segments.segment import Segment, segment_path
-from raftka.runtime.interfaces import File, Files, FileSpan
+from raftka.runtime.interfaces import Buffer, File, Files, FileSpan
 from raftka.wire.errors import Code, KafkaError
 
 POSITIONS_KEPT = 64
@@ -76,7 +76,7 @@ class Storage:
         self.on_recovery_point_lowered: Callable[[], None] | None = None  # to write it down, before what it promised is cut
         self.failed: OSError | None = None
         self._flushes = Flushes(end_offset)
-        self._staged: list[memoryview] = []
+        self._staged: list[Buffer] = []
         self._behind: list[File] = []  # indexes and snapshots: to be on disk before the recovery point passes them, then closed
         self._names = [] if segments[-1].size else [directory]  # paths to be flushed with the next records: where a file is new
         self._retired: list[File] = []

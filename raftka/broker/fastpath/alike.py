@@ -1,0 +1,66 @@
+"""Produce requests of one size that have come in one piece, as a client sends them that does not wait: read and answered by columns.
+
+A column has one field of each request. One call of a Struct reads it from all of them, or writes it to all answers, and one comparison tells that
+what must be the same is the same; so no byte code runs for each request. Knows where fields are, not what they mean.
+"""
+
+from functools import lru_cache
+from struct import Struct
+
+from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER_BYTES, CRC_POSITION
+
+HEAD_BYTES = 8  # of a request: size, key and version; then comes its correlation id
+KEPT = 4  # columns of a connection: 3 KB each for five requests, 15 KB for 32; to make them takes as long as they save once
+HEADER_BYTES = BATCH_HEADER_BYTES - ATTRIBUTES_POSITION
+
+
+class Columns:
+    """How a number of requests is read and answered; the fields of each follow those of the one before."""
+
+    __slots__ = ("answers", "batches", "constants", "expected", "headers", "varying")
+
+    def __init__(self, layouts: tuple[Struct, ...], expected: tuple[bytes, ...]) -> None:
+        constants, varying, headers, batches, answers = layouts
+        self.constants = constants.unpack  # what must be `expected`
+        self.expected = expected
+        self.varying = varying.unpack  # correlation id, CRC, the bytes that it covers
+        self.headers = headers.unpack  # of the batches, from the attributes on
+        self.batches = batches.pack  # base offset, what follows it up to the CRC, CRC, the bytes that it covers
+        self.answers = answers.pack  # correlation id, front, base offset, back and the size of the next answer, which the last leaves out
+
+
+class AlikeRequests:
+    """Requests of `size` bytes that are `head`, a correlation id, `middle`, a CRC, the bytes that it covers, and `tail` bytes.
+
+    `middle` ends with `start`: what a batch has in front of its CRC. `front` and `back` are bytes of an answer, around its base offset.
+    """
+
+    __slots__ = ("_head", "_rest", "columns", "middle", "size", "start")
+
+    def __init__(self, size: int, head: bytes, middle: bytes, tail: int, front: int, back: int) -> None:
+        self.size = size
+        self.middle = middle
+        self.start = middle[-CRC_POSITION:]
+        self.columns: dict[int, Columns] = {}  # by the number of requests, as they were needed
+        self._head = head
+        self._rest = tail, front, back
+
+    def columns_of(self, count: int) -> Columns:
+        body = self.size - HEAD_BYTES - 4 - len(self.middle) - 4 - self._rest[0]
+        if len(self.columns) == KEPT:
+            self.columns.clear()
+        layouts = _layouts(count, len(self.middle), body, *self._rest)
+        columns = self.columns[count] = Columns(layouts, (self._head, self.middle) * count)
+        return columns
+
+
+@lru_cache(64)
+def _layouts(count: int, middle: int, body: int, tail: int, front: int, back: int) -> tuple[Struct, ...]:
+    """As `Columns`; sizes in bytes."""
+    return (
+        Struct(">" + f"{HEAD_BYTES}s4x{middle}s{4 + body + tail}x" * count),
+        Struct(">" + f"{HEAD_BYTES}xi{middle}xI{body}s{tail}x" * count),
+        Struct(">" + f"{HEAD_BYTES + 4 + middle + 4}x{HEADER_BYTES}s{body - HEADER_BYTES + tail}x" * count),
+        Struct(">" + f"q{CRC_POSITION - 8}sI{body}s" * count),
+        Struct(">" + f"i{front}sq{back + 4}s" * (count - 1) + f"i{front}sq{back}s"),
+    )
