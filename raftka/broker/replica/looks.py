@@ -8,7 +8,7 @@ clients send every few seconds, it does not look for a while.
 from math import inf
 
 LOOKS = 8  # turns, some 10 us each where nothing comes
-LOOK_S = 0.002  # all of them together, where others make turns long
+LOOK_S = 0.002  # for all of them together: requests of others may make turns long
 PAUSE = 16  # times without such looks, after a look in vain
 
 

@@ -39,7 +39,7 @@ class Open(Protocol):
         """Its file system, where that is known."""
 
 
-Flush = tuple[Sequence[Open], Sequence[str], Done]  # open files; paths of others, or of directories; who is told
+Flush = tuple[Sequence[Open], Sequence[str], Done]  # open files; paths of others, or of directories; what to call when all are flushed
 
 
 class Job:
@@ -197,7 +197,7 @@ class Kernel:
         came = self._reap(self._context, 1 if wait else 0, AT_ONCE, self._events, None)
         if came > 0:
             events = EVENT.iter_unpack(self._told[: came * EVENT.size])
-            for job, result in [(self._under_way.pop(number)[1], result) for number, _, result, _ in events]:  # who is told may stop us
+            for job, result in [(self._under_way.pop(number)[1], result) for number, _, result, _ in events]:  # a job may stop the flusher
                 job.part_done(OSError(-result, os.strerror(-result)) if result < 0 else None)
         return self._submit_more() if self._waiting else ()
 
