@@ -195,6 +195,10 @@ def hello(cluster_id: str | None, node_id: int = 7) -> bytes:
     return bytes(msgpack.packb((int(Kind.HELLO), MAGIC, cluster_id, node_id, True, False)))
 
 
+def framed(message: bytes) -> bytes:
+    return len(message).to_bytes(4, "big") + message
+
+
 def refusals(stage: Stage) -> list[str]:
     return [line["reason"] for line in stage.events("controller_connection_refused")]
 
@@ -206,6 +210,8 @@ STRANGERS = {
     "noise": (b"\x00\x00\x00\x08" + b"\x9b\x17" * 4, "the controller listener is for nodes only"),
     "a long greeting": ((5000).to_bytes(4, "big") + bytes(5000), "5000 bytes"),
     "the magic and then noise": ((60).to_bytes(4, "big") + MAGIC + b"\xc1" * 40, ""),
+    "a list as the kind": (framed(msgpack.packb(([1], MAGIC))), "no message of ours"),
+    "a map whose key is a list": (framed(b"\x93\x81\x91\x01\x02\x01" + msgpack.packb(MAGIC)), "no message of ours"),
 }
 
 

@@ -172,8 +172,11 @@ class Peer:
     def _frame(self, frame: memoryview) -> None:
         if self.hello is None and MAGIC not in bytes(frame[:64]):
             raise ProtocolError("this is not a node of raftka; the controller listener is for nodes only")
-        message = msgpack.unpackb(frame, use_list=True, strict_map_key=False)
-        kind = KINDS.get(message[0]) if isinstance(message, list) and message else None
+        try:
+            message = msgpack.unpackb(frame, use_list=True, strict_map_key=False)
+            kind = KINDS.get(message[0]) if isinstance(message, list) and message else None
+        except TypeError:  # a list is the kind, or the key of a map
+            kind = None
         if kind is None:
             raise ProtocolError("no message of ours")
         fields = message[1:]
