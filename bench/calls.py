@@ -1,6 +1,6 @@
 """Calls of the interpreter for a request, Python's and C's, in all code of real nodes: raftka, Trio and the standard library.
 
-What nodes do without any request, in the same time, is subtracted. Counting makes a node several times slower, so fewer requests meet
+The calls that idle nodes make in the same time are subtracted. Counting makes a node several times slower, so fewer requests meet
 in a turn than without it: figures of loads with many requests in flight are an upper bound.
 """
 
@@ -22,7 +22,7 @@ HOOK = Path(__file__).parent / "counting"
 HOME = f"{Path(__file__).parents[1]}/raftka/"
 ROOMS = ("runtime", "broker", "wire", "log", "replication")
 PATIENCE_S = 10.0
-LOADS = (  # nodes, what it is, load of lg, goal
+LOADS = (  # nodes, title, load of lg, goal
     (1, "a record, one connection", "produce -b 1", ""),
     (1, "1 MB batches, five in flight", "produce -b 1000000 -s 1000 -d 5", ""),
     (3, "a replicated record, one connection", "produce -b 1 -a -1", "1,100"),
@@ -41,7 +41,7 @@ def rows(seconds: float) -> Iterator[str]:
 
 
 def counted(nodes: int, load_of: str, seconds: float) -> dict[str, float]:
-    """Calls of a request in all nodes, by raftka's room, or "" elsewhere."""
+    """Return the calls for a request in all nodes, by raftka's room, or "" elsewhere."""
     with TemporaryDirectory(prefix="raftka-calls-") as folder, Raftka(nodes, ONE_NODE if nodes == 1 else THREE_NODES) as system:
         with _environment(RAFTKA_COUNT_TO=folder, PYTHONPATH=os.pathsep.join(filter(None, [str(HOOK), os.environ.get("PYTHONPATH")]))):
             system.start()
@@ -58,7 +58,7 @@ def counted(nodes: int, load_of: str, seconds: float) -> dict[str, float]:
 
 
 def _taken(system: Raftka, folder: str) -> Counter[str]:
-    """What all nodes have counted since they were asked last, by room."""
+    """Return the calls that all nodes have counted since they were asked last, by room."""
     counts: Counter[str] = Counter()
     for pid in system.pids:
         os.kill(pid, signal.SIGUSR2)
@@ -82,7 +82,7 @@ def _room(path: str) -> str:
 
 @contextmanager
 def _environment(**values: str) -> Iterator[None]:
-    """Of the processes that are started meanwhile."""
+    """Set variables for the processes that are started meanwhile."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:

@@ -36,7 +36,7 @@ ATTENTION = CONTROL | LOG_APPEND_TIME
 _unpack = BATCH_HEADER.unpack_from
 _pack = LEADERS_FIELDS.pack_into
 _unpack_start, _unpack_rest = BATCH_START.unpack, BATCH_REST.unpack
-_times_in = Struct(">6sqq18s")  # what is in a batch's header from the attributes on: its two timestamps and the rest
+_times_in = Struct(">6sqq18s")  # of a batch's header from the attributes on: its two timestamps, and the bytes around them
 _pack_given = Struct(">iib").pack  # length, leader epoch, magic
 
 
@@ -175,7 +175,7 @@ class Log(TransactionalLog):
         """As `append_as_leader`, of plain batches of one size: their base offsets. None: nothing was done, one by one they may be appended.
 
         `start`: the bytes of each in front of its CRC; `headers`: from the attributes to the count; `bodies`: what the CRC covers; `pack` makes the
-        batches of base offset, what follows it up to the CRC, CRC and body of each.
+        batches of base offset, the bytes between it and the CRC, CRC and body of each.
         """
         base, length, _, magic = _unpack_start(start)
         attributes, delta, base_timestamp, timestamp, producer_id, _, _, count = _unpack_rest(headers[0])

@@ -10,7 +10,7 @@ from tests.mutants.registry import mutant
 
 @mutant(Log, "append_alike")
 def alike_batches_have_any_crc(append_alike: Any) -> Any:
-    """Batches that are appended together get a CRC of what has come: a record that was damaged on its way is stored, and looks sound."""
+    """Batches that are appended together get a new CRC of their bytes: a record that was damaged on its way is stored, and looks sound."""
 
     def bug(self: Log, start: bytes, headers: Any, crcs: Any, bodies: Any, *rest: Any) -> Any:
         return append_alike(self, start, headers, tuple(map(crc32c, bodies)), bodies, *rest)
@@ -20,5 +20,5 @@ def alike_batches_have_any_crc(append_alike: Any) -> Any:
 
 @mutant(FrameBuffer, "is_between_frames")
 def alike_requests_begin_anywhere(_: Any) -> Any:
-    """Bytes in the middle of a request that look like requests are taken for such: what a client stores is carried out."""
+    """Bytes in the middle of a request that look like requests are taken for requests: the broker carries out a value that a client stores."""
     return property(lambda self: True)

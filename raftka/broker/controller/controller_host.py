@@ -53,7 +53,7 @@ class ControllerHost:
         self._term = -1  # in which the machine decides
         self._delayed = Purgatory()  # replies, by the index that must be committed
         self._proposed: deque[tuple[int, float]] = deque()  # (index, when) of what is not committed yet
-        self._replayed: deque[_Replayed] = deque()  # what the machine has made of entries that are not committed yet
+        self._replayed: deque[_Replayed] = deque()  # entries that the machine has replayed, and that are not committed yet
         self._last_index = 0  # of what the machine has replayed
         self._timer_at = inf
         self._behind: deque[tuple[Command, Done]] = deque()  # commands that wait for another turn
@@ -203,7 +203,7 @@ class ControllerHost:
         assert index == decided_at, "only the controller appends while it leads"
         self._proposed.append((index, self.clock.now()))
         if machine.image.offset == committed.offset:
-            machine.image = committed  # the same, and what comes of this one may be committed as it is
+            machine.image = committed  # the same state; an image made from this object can become the committed one
         before = machine.image
         delta = machine.replay(index, records)
         if len(records) == 1 and type(records[0]) is ExtensionChanged:
@@ -212,9 +212,9 @@ class ControllerHost:
         self._poke()
 
     def replayed(self, entry: Committed, before: MetadataImage) -> tuple[MetadataImage, Delta] | None:
-        """What this very entry makes of this very image, where the machine has replayed it: then nobody has to compute it again.
+        """Return the image and the delta that the machine has made of this very image by this very entry; None: it has not.
 
-        Only of entries of a package's changes: they are bytes, the same here as in the log. Of other records a list may become a tuple there.
+        It keeps them for a package's changes alone: these are bytes, the same here as in the log. In other records a list may become a tuple there.
         """
         waiting = self._replayed
         while waiting and waiting[0].at <= entry.index:

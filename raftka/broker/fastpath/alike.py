@@ -1,7 +1,7 @@
-"""Produce requests of one size that have come in one piece, as a client sends them that does not wait: read and answered by columns.
+"""Produce requests of one size that have come in one piece, as a client that does not wait for answers sends them: read and answered by columns.
 
 A column has one field of each request. One call of a Struct reads it from all of them, or writes it to all answers, and one comparison tells that
-what must be the same is the same; so no byte code runs for each request. Knows where fields are, not what they mean.
+all constant bytes are equal; so no byte code runs for each request. Knows where fields are, not what they mean.
 """
 
 from functools import lru_cache
@@ -21,18 +21,18 @@ class Columns:
 
     def __init__(self, layouts: tuple[Struct, ...], expected: tuple[bytes, ...]) -> None:
         constants, varying, headers, batches, answers = layouts
-        self.constants = constants.unpack  # what must be `expected`
+        self.constants = constants.unpack  # the bytes that must equal `expected`
         self.expected = expected
         self.varying = varying.unpack  # correlation id, CRC, the bytes that it covers
         self.headers = headers.unpack  # of the batches, from the attributes on
-        self.batches = batches.pack  # base offset, what follows it up to the CRC, CRC, the bytes that it covers
+        self.batches = batches.pack  # base offset, the bytes between it and the CRC, CRC, the bytes that it covers
         self.answers = answers.pack  # correlation id, front, base offset, back and the size of the next answer, which the last leaves out
 
 
 class AlikeRequests:
     """Requests of `size` bytes that are `head`, a correlation id, `middle`, a CRC, the bytes that it covers, and `tail` bytes.
 
-    `middle` ends with `start`: what a batch has in front of its CRC. `front` and `back` are bytes of an answer, around its base offset.
+    `middle` ends with `start`: the bytes of a batch in front of its CRC. `front` and `back` are bytes of an answer, around its base offset.
     """
 
     __slots__ = ("_head", "_rest", "columns", "middle", "size", "start")

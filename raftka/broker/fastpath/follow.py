@@ -112,6 +112,7 @@ class FollowPlan:
                 connection.answer(self.dispatcher.encoded(request, answer))
 
     def is_enough(self, found: Iterable[Found]) -> bool:
+        """Return whether the records have the least size that the follower waits for."""
         size = 0
         for _, _, _, of_one in found:
             size += of_one

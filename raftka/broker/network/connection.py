@@ -387,7 +387,7 @@ class ServerConnection:
             dispatcher.failed(self, error)
 
     def _dispatch_alike(self, pipeline: PipelinePlan, view: memoryview) -> bool:
-        """Whether the bytes are whole requests, all alike, that the pipeline has answered."""
+        """Return whether the pipeline has answered the bytes: whole requests, all alike."""
         dispatcher = self.dispatcher
         if self._stopped or self.gate is not None or not self._frames.is_between_frames:
             return False

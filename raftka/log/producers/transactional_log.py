@@ -1,4 +1,4 @@
-"""What a log tells readers of committed records: where they stop, which transactions were aborted. Knows no rule of appending."""
+"""The part of a log that serves readers of committed records: where they stop, which transactions were aborted. Knows no rule of appending."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -66,7 +66,7 @@ class TransactionalLog(DurableLog):
         return segment.size if is_sealed and self.segments[at + 1].base_offset <= stable else segment.offset_index.lookup(stable)
 
     def knows_aborted(self, offset: int) -> bool:
-        """Whether the transaction indexes of all segments from this offset on are in memory."""
+        """Return whether the transaction indexes of all segments from this offset on are in memory."""
         return offset >= self._aborted_known_from
 
     def find_aborted(self, offset: int) -> Iterator[None]:

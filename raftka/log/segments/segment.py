@@ -101,7 +101,7 @@ class Segment:
         self._transaction_index = index
 
     def _load_indexes(self) -> None:
-        """What the files have, if it can be this log's; else from the headers. Only for a segment whose records are known to be sound.
+        """Take the entries of the files, if they can be this log's; else make them from the headers. The segment's records must be sound.
 
         A segment that has just begun has no such files: the first entries make them.
         """

@@ -25,7 +25,7 @@ class Sender:
         self._room = memoryview(bytearray(READ_BYTES))
 
     def send_new(self, sock: socket.socket, out: Sequence[Buffer | FileSpan], unsent: Unsent) -> None:
-        """Send what has just been made. Nearly always the kernel takes it all at once; the rest goes to `unsent`, pinned. Raises OSError."""
+        """Send new output. Nearly always the kernel takes all of it at once; the rest goes to `unsent`, pinned. Raises OSError."""
         buffers, size, flags = self._gathered(out, READ_BYTES)
         sent = 0
         try:
