@@ -28,6 +28,25 @@ class DurableLog(Storage):
     def _sealed(self) -> None:
         self._take_snapshot()
 
+    @property
+    def unflushed(self) -> bool:
+        """There is more written than the disk has been told of, and nobody waits for it (flush=os)."""
+        return not self._sync and self.failed is None and bool(self._flushes.dirty)
+
+    def begin_late_flush(self) -> tuple[list[File | str], Callable[[], None]]:
+        """What the disk is to be told of, and what to call when it has it. Until then a checkpoint does not count on it."""
+        dirty, names, active = self._flushes.dirty.copy(), self._names.copy(), self.active
+        offset, truncations = self.written_offset, self._truncations
+
+        def settle() -> None:
+            if self._truncations == truncations:
+                again = active.file if self.written_offset > offset else None
+                self._flushes.dirty = [file for file in self._flushes.dirty if file not in dirty or file is again]
+                if self.active is active:
+                    self._names = [name for name in self._names if name not in names]
+
+        return [*dirty, *names], settle
+
     def begin_checkpoint(self) -> tuple[list[File | str], Callable[[bool], list[str]]]:
         """What must be on disk, beside the records, before the recovery point may rise: files to flush, and what to call then, with whether they are.
 
@@ -104,6 +123,7 @@ class DurableLog(Storage):
                 self._flushes.restarted(self.end_offset)
                 settle(True)
                 self._sync_names()
+        self.spare.drop()
         self._swap, self._staged, self._flushes.dirty, self._names = None, [], [], []  # nobody is to write or flush what is closed
         for file in self._retired:
             self._files.discard(file)

@@ -415,7 +415,7 @@ class Log(TransactionalLog):
         if count == 0 or self.retention_waits:
             return 0
         with self._failing():
-            self._drop(self.segments[0])
+            self._drop(self.segments[0], to_spare=True)
             self._snapshots.tidy(self.segments)
         self._positions = {self.written_offset: self._written_size}
         self.start_offset = max(self.start_offset, self.segments[0].base_offset)

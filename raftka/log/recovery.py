@@ -23,7 +23,7 @@ from raftka.log.config import FOREVER, LogConfig
 from raftka.log.leader_epoch import LeaderEpochs
 from raftka.log.producers.snapshots import SUFFIX, Snapshots, rebuild
 from raftka.log.producers.state import ProducerState
-from raftka.log.segments.scan import Header, checked, has_sound_batch, headers
+from raftka.log.segments.scan import Header, checked, has_old_bytes, has_sound_batch, headers
 from raftka.log.segments.segment import Segment, segment_path
 from raftka.runtime.interfaces import Files
 from raftka.wire.records import BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES
@@ -94,6 +94,8 @@ def recover(
             file.sync()
     if believed_below != FOREVER and any(segment.size for segment in segments):
         _make_durable(files, directory, segments, believed_below)
+    elif cut is not None and cut.segments:
+        files.sync_directory(directory)  # else what was removed could come back, among what is appended next
     return Recovered(segments, end, epochs, snapshots, producers, cut)
 
 
@@ -170,7 +172,7 @@ def _check(segments: list[Segment], epochs: LeaderEpochs, believed_below: int, w
                 for each in segments:
                     each.file.close()
                 raise Damaged(f"{segment.file.path} is damaged at offset {end}, and that was no crash")
-            return end, _cut(segments, at, end, torn)
+            return end, _cut(segments, at, end, 0 if has_old_bytes(segment.file, segment.size) else torn)
     return end, None
 
 
@@ -180,7 +182,7 @@ def _is_sealed(end: int, believed_below: int) -> bool:
 
 
 def _is_rotten(segments: list[Segment], at: int) -> bool:
-    """Behind the damage something is sound."""
+    """Behind the damage something is sound. Behind zeros there may be much of another segment's (spare.py): only its beginning is searched."""
     places = [(segments[at], segments[at].size + 1), *[(segment, 0) for segment in segments[at + 1 :]]]
     return any(has_sound_batch(segment.file, position, segment.base_offset, segment.highest_offset) for segment, position in places)
 
@@ -196,7 +198,7 @@ def _with_epochs(batches: Iterator[tuple[int, Header]], epochs: LeaderEpochs) ->
 
 
 def _cut(segments: list[Segment], at: int, end: int, torn: int) -> Cut:
-    """The last segments go first: a crash in between leaves no hole."""
+    """The last segments go first: a crash in between leaves no hole. `torn`: bytes of records behind the end, in the segment that stays."""
     doomed = segments[at + 1 :]
     cut = Cut(end, torn + sum(segment.size for segment in doomed), len(doomed))
     for segment in reversed(doomed):

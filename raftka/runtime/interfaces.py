@@ -122,6 +122,9 @@ class File(Protocol):
 
     def close(self) -> None: ...
 
+    @property
+    def is_pinned(self) -> bool: ...
+
     def pin(self) -> None:
         """Keep it readable until `unpin`, also when it is closed meanwhile: a part of it is on its way to a client."""
 
@@ -140,8 +143,12 @@ class FileSpan:
 class Files(Protocol):
     """Paths are strings with '/'. Everything raises OSError as the real thing would."""
 
-    def open(self, path: str, *, create: bool = False) -> File:
-        """For reading and writing. With `create` a missing file is made; its name is durable after `sync_directory`."""
+    def open(self, path: str, *, create: bool = False, over: bool = False) -> File:
+        """For reading and writing. With `create` a missing file is made; its name is durable after `sync_directory`.
+
+        `over`: the file counts as empty, and appends write over its old bytes. Each is followed by zeros (runtime/reused.py), and these may be
+        followed by old bytes, which `truncate` cuts off. Whoever opens it after the death of this process finds them in it.
+        """
 
     def exists(self, path: str) -> bool: ...
 

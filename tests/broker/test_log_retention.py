@@ -456,3 +456,43 @@ def test_nodes_lose_their_power_while_all_compact(seed: int) -> None:
             assert table_of(partition) == table, f"node {node_id}"
             assert not partition.log.cleaning
         assert not any(stage.events("compaction_failed", node_id) for node_id in stage.nodes)
+
+
+def test_the_file_of_a_deleted_segment_is_written_over_after_the_delay() -> None:
+    """For as long as raftka.log.segment.reuse.ms says; and a crash finds the records alone."""
+    with Stage(log_retention_check_interval_ms="1000", log_segment_delete_delay_ms="5000", raftka_log_segment_reuse_ms="20000") as stage:
+        stage.create("t", configs={"retention_bytes": "3000", "internal_segment_bytes": "1000"})
+        stage.world.run(stage.world.now + 31)
+        partition = stage.partition("t")
+        files = partition.log._files
+        directory = partition.log.directory
+
+        def write(count: int) -> bool:
+            over = False
+            for at in range(count):
+                put(stage.wire(), (b"%d" % at, b"x" * 30))
+                over |= partition.log.active.is_over
+            return over
+
+        def kept() -> list[str]:
+            return [name for name in files.list(directory) if name.endswith(".deleted")]
+
+        write(80)
+        stage.wait(lambda: bool(kept()))
+        assert not write(30), "answers may still read it"
+        stage.world.run(stage.world.now + 6)
+        assert write(30)
+
+        stage.wait(lambda: bool(kept()))
+        stage.world.run(stage.world.now + 27)
+        assert not kept(), "it has waited long enough"
+
+        write(60)
+        stage.world.run(stage.world.now + 7)
+        assert write(30)
+        end = partition.log.end_offset
+        stage.kill(1)
+        stage.start(1)
+        stage.wait(lambda: stage.leader("t", 0) == 1 and ("t", 0) in stage.nodes[1].replicas.partitions)
+        assert stage.partition("t").log.end_offset == end
+        assert not stage.events("log_cut")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from raftka.runtime.interfaces import Buffer, File
+from raftka.runtime.reused import zeros_behind
 
 PAGE = 64  # bytes that reach the disk together: small, so that tests see many kinds of tears
 
@@ -26,17 +27,23 @@ class Inode:
 
 
 class MemoryFile:
-    def __init__(self, path: str, inode: Inode, files: "MemoryFiles") -> None:
+    def __init__(self, path: str, inode: Inode, files: "MemoryFiles", *, over: bool = False) -> None:
         self.path = path
         self.inode = inode
         self.files = files
         self.closed = False
+        self.end = 0 if over else None  # while old bytes may follow
 
     def append(self, buffers: Sequence[Buffer]) -> None:
         assert not self.closed
         self.files.call()
         self.files.appends += 1
         data = b"".join(buffers)
+        if self.end is not None:
+            begin, self.end = self.end, self.end + len(data)
+            data += zeros_behind(self.end, len(self.inode.data))
+            self.inode.data[begin : begin + len(data)] = data
+            return
         room = self.files.room
         if room is not None and len(data) > room:
             self.inode.data += data[:room]
@@ -55,6 +62,7 @@ class MemoryFile:
 
     def truncate(self, size: int) -> None:
         self.files.call()
+        self.end = None
         del self.inode.data[size:]
         self.inode.data += bytes(size - len(self.inode.data))
 
@@ -64,7 +72,7 @@ class MemoryFile:
         self.inode.reserved = size
 
     def size(self) -> int:
-        return len(self.inode.data)
+        return len(self.inode.data) if self.end is None else self.end
 
     def sync(self) -> None:
         assert not self.closed
@@ -73,6 +81,8 @@ class MemoryFile:
 
     def close(self) -> None:
         self.closed = True
+
+    is_pinned = False
 
     def pin(self) -> None: ...
 
@@ -106,12 +116,12 @@ class MemoryFiles:
             else:
                 self.names[name] = inode
 
-    def open(self, path: str, *, create: bool = False) -> MemoryFile:
+    def open(self, path: str, *, create: bool = False, over: bool = False) -> MemoryFile:
         if path not in self.names:
             if not create or self.room == 0:
                 raise OSError(errno.ENOSPC if create else errno.ENOENT, "cannot open", path)
             self.change({path: Inode()})
-        return MemoryFile(path, self.names[path], self)
+        return MemoryFile(path, self.names[path], self, over=over)
 
     def exists(self, path: str) -> bool:
         return path in self.names or path in self.directories

@@ -1,10 +1,12 @@
 """The power goes at any moment: what a flush has confirmed is there afterwards, the rest may be gone, nothing is ever wrong. 400 lives by seed."""
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
 
 from raftka.log.log import Log
+from raftka.runtime.interfaces import File
 from raftka.wire.records import crc_matches, iterate
 from tests.log.files import MemoryFiles
 from tests.log.given import NOW, append, batch, checkpoint, content, disk, flush, open_log, read_all
@@ -21,6 +23,8 @@ class Life:
             "retention_ms": -1,
         }
         self.files: MemoryFiles = disk()
+        self.retired: list[File] = []
+        self.written_over = 0  # appends over a deleted segment
         self.log: Log = self.open()
         self.rows: list[tuple[int, int, bytes]] = []
         self.history: list[tuple[int, int]] = []  # also of what was deleted from the start: producers are remembered longer
@@ -31,6 +35,7 @@ class Life:
     def open(self, point: int = 0) -> Log:
         log = open_log(self.files, recovery_point=point, **self.config)  # type: ignore[arg-type]
         log.on_recovery_point_lowered = self.lowered
+        log.on_retired = self.retired.append
         return log
 
     def lowered(self) -> None:
@@ -46,6 +51,7 @@ class Life:
             self.history.append((base, following))
         if self.random.random() < 0.9:
             self.log.write_staged()
+            self.written_over += self.log.active.is_over
 
     def flush(self) -> None:
         files, offset = self.log.begin_flush()
@@ -85,6 +91,13 @@ class Life:
         if self.random.random() < 0.5 and self.log.end_offset == to > self.log.active.base_offset:
             self.log.roll(NOW)
         self.log.delete_old_segments(NOW, self.log.flushed_offset)
+        if self.random.random() < 0.8:
+            self.files.sync_directory(self.log.directory)
+            self.log.spare.directory_flushed()
+        if self.random.random() < 0.8:
+            for file in self.retired:
+                self.log.spare.release(file)
+            self.retired.clear()
 
     def power_loss(self) -> None:
         owed = self.log.flushed_offset
@@ -122,7 +135,15 @@ class Life:
 
     def live(self) -> None:
         steps = [self.append] * 6 + [self.flush] * 3 + [self.checkpoint] * 2 + [self.truncate, self.delete, self.power_loss]
-        for _ in range(self.random.randint(5, 60)):
+        self.go(steps, self.random.randint(5, 60))
+
+    def live_long(self) -> None:
+        """Most segments are deleted, and written over."""
+        often = [self.append] * 10 + [self.flush] * 6 + [self.checkpoint] * 6 + [self.delete] * 6
+        self.go([*often, self.truncate, self.power_loss], self.random.randint(50, 150))
+
+    def go(self, steps: list[Callable[[], None]], count: int) -> None:
+        for _ in range(count):
             self.random.choice(steps)()
         self.power_loss()
 
@@ -135,6 +156,20 @@ def test_lives_with_power_loss(block: int) -> None:
         except BaseException as error:
             error.add_note(f"seed {seed}")
             raise
+
+
+@pytest.mark.parametrize("block", range(8))
+def test_lives_that_write_over_deleted_segments(block: int) -> None:
+    written_over = 0
+    for seed in range(1000 + 25 * block, 1025 + 25 * block):
+        life = Life(seed)
+        try:
+            life.live_long()
+        except BaseException as error:
+            error.add_note(f"seed {seed}")
+            raise
+        written_over += life.written_over
+    assert written_over > 20
 
 
 @pytest.mark.parametrize("seed", range(5))

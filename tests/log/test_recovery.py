@@ -9,6 +9,7 @@ import pytest
 from raftka.log.config import LogConfig
 from raftka.log.log import Log
 from raftka.log.recovery import Damaged
+from raftka.log.segments.segment import segment_path
 from raftka.runtime.simulated.world import World
 from tests.log.files import MemoryFiles
 from tests.log.given import DIRECTORY, NOW, append, batch, checkpoint, disk, offsets, open_log
@@ -466,3 +467,16 @@ def test_a_log_that_ends_before_what_is_committed_is_damaged_too() -> None:
     log = Log.open(files, DIRECTORY, LogConfig(), NOW, clean_shutdown=False, whole=end - 2)
 
     assert log.end_offset == end - 2
+
+
+def test_what_was_removed_behind_an_empty_segment_does_not_come_back() -> None:
+    """The records of the first segment never reached the disk, those of the second did. The log goes on, and the power goes again."""
+    files = disk()
+    log = open_log(files, **SMALL)
+    append(log, *(batch(1, size=800, seed=at) for at in range(2)))
+    assert [segment.base_offset for segment in log.segments] == [0, 1]
+    files.names[segment_path(DIRECTORY, 0, ".log")].data.clear()
+
+    left = open_log(files, **SMALL)
+    assert (left.end_offset, len(left.segments)) == (0, 1)
+    assert segment_path(DIRECTORY, 1, ".log") not in files.durable_names

@@ -38,9 +38,14 @@ class LogRetention:
         self.cleaner.close()
 
     def _close_later(self, log: Log, file: File) -> None:
-        """The name is gone; answers under way may read the file a while longer, then its blocks are free."""
-        files = self.context.runtime.files
-        self.clock.call_at(self.clock.now() + log.config.file_delete_delay_ms / 1000, lambda: files.discard(file))
+        """The segment is gone. Answers under way may read its file a while longer; then the next segment may be written over it, or it goes."""
+        self.clock.call_at(self.clock.now() + log.config.file_delete_delay_ms / 1000, lambda: self._release(log, file))
+
+    def _release(self, log: Log, file: File) -> None:
+        if log.spare.release(file):
+            self.clock.call_at(self.clock.now() + log.config.segment_reuse_ms / 1000, lambda: log.spare.expire(file))
+        else:
+            self.context.runtime.files.discard(file)
 
     # retention
 
@@ -92,12 +97,15 @@ class LogRetention:
         self._deleted += 1
         self.context.metrics.count("raftka_segments_deleted_total")
         partition.start_moved()
-        self.context.runtime.files.flush([log.directory] if log.syncs else [], lambda error: self._flushed(partition, error))
+        to_flush = [log.directory] if log.syncs or log.spare.is_named else []
+        self.context.runtime.files.flush(to_flush, lambda error: self._flushed(partition, log, error))
         return True
 
-    def _flushed(self, partition: Partition, error: OSError | None) -> None:
+    def _flushed(self, partition: Partition, log: Log, error: OSError | None) -> None:
         if error is not None:
             self.replicas.flush_failed(partition, error)
+        else:
+            log.spare.directory_flushed()
         self._delete_some()
 
     def _log_deleted(self) -> None:

@@ -352,7 +352,7 @@ class ReplicaManager:
                 else:
                     self._unusable(f"{topic.name}-{index}", error)
                 return
-            if (cut := partition.log.cut) is not None:
+            if (cut := partition.log.cut) is not None and (cut.bytes or cut.segments):
                 self.context.events.warning("log_cut", partition=partition.name, end=cut.offset, bytes=cut.bytes, segments=cut.segments)
         before, partition.image = partition.image, image
         if image.leader == self.me:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from raftka.runtime.interfaces import Buffer, File
+from raftka.runtime.reused import zeros_behind
 
 
 class MemoryFile:
@@ -15,6 +16,7 @@ class MemoryFile:
         self.data = bytearray()
         self.durable = 0  # bytes that power loss leaves
         self.uncut: bytes | None = None  # what the platter has, since a cut that was not flushed
+        self.old = b""  # what the file held before it was opened to be written over
 
     def append(self, buffers: Sequence[Buffer]) -> None:
         self._disk.call(f"append {self.path}")
@@ -33,6 +35,13 @@ class MemoryFile:
             self.uncut = self.uncut if self.uncut is not None else bytes(self.data[: self.durable])
             self.durable = size
         del self.data[size:]
+        self.old = b""
+
+    def show_old(self) -> None:
+        """As another process finds it: old bytes follow, behind zeros."""
+        self.data += zeros_behind(len(self.data), len(self.old))
+        self.data += self.old[len(self.data) :]
+        self.old = b""
 
     def reserve(self, size: int) -> None: ...
 
@@ -44,6 +53,8 @@ class MemoryFile:
         self.durable, self.uncut = len(self.data), None
 
     def close(self) -> None: ...
+
+    is_pinned = False
 
     def pin(self) -> None: ...
 
@@ -65,12 +76,15 @@ class MemoryFiles:
             raise OSError(5, "the disk is gone")
         self.calls.append(what)
 
-    def open(self, path: str, *, create: bool = False) -> MemoryFile:
+    def open(self, path: str, *, create: bool = False, over: bool = False) -> MemoryFile:
         if path not in self.files:
             if not create:
                 raise FileNotFoundError(path)
             self.files[path] = MemoryFile(path, self)
-        return self.files[path]
+        file = self.files[path]
+        if over:
+            file.old, file.data, file.durable = bytes(file.data), bytearray(), 0
+        return file
 
     def exists(self, path: str) -> bool:
         return path in self.files
@@ -129,12 +143,15 @@ class MemoryFiles:
         copied = MemoryFiles()
         for path, file in self.files.items():
             copied.files[path] = other = MemoryFile(path, copied)
-            other.data, other.durable = bytearray(file.data), file.durable
+            other.data, other.durable, other.old = bytearray(file.data), file.durable, file.old
+            other.show_old()
         return copied
 
     def process_died(self) -> None:
         """Drop the locks; written bytes stay."""
         self._locks.clear()
+        for file in self.files.values():
+            file.show_old()
 
     def power_lost(self, random: Random) -> None:
         """Lose power: any part of the unflushed bytes may have reached the disk."""
@@ -146,9 +163,9 @@ class MemoryFiles:
                 file.durable = len(file.data)
             file.uncut = None
             tail = file.data[file.durable :]
-            if not tail:
+            if not tail and not file.old:
                 continue
-            match random.randrange(4):
+            match random.randrange(4) if tail else 0:
                 case 0:
                     tail = bytearray()
                 case 1:
@@ -157,6 +174,7 @@ class MemoryFiles:
                     at = random.randrange(len(tail))
                     tail[at : at + 512] = bytes(len(tail[at : at + 512]))
             file.data[file.durable :] = tail
+            file.show_old()
             file.durable = len(file.data)
 
     def _lose_renames(self, random: Random) -> None:

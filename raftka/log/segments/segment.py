@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from raftka.log.config import FOREVER
 from raftka.log.segments.index import OFFSET_ENTRY, TIME_ENTRY, OffsetIndex, TimeIndex
 from raftka.log.segments.scan import WALK_BYTES, Header, checked, headers, locate
+from raftka.log.segments.spare import Spare
 from raftka.log.segments.transaction_index import ENTRY as TRANSACTION_ENTRY
 from raftka.log.segments.transaction_index import AbortedTransaction, TransactionIndex
 from raftka.runtime.interfaces import File, Files
@@ -36,20 +37,24 @@ class Segment:
         "first_timestamp",
         "index_files",
         "index_interval_bytes",
+        "is_over",
         "max_timestamp",
         "max_timestamp_offset",
         "since_index",
         "size",
     )
 
-    def __init__(self, files: Files, directory: str, base_offset: int, now_ms: int, index_interval_bytes: int, suffix: str = "") -> None:
+    def __init__(
+        self, files: Files, directory: str, base_offset: int, now_ms: int, index_interval_bytes: int, suffix: str = "", *, over: bool = False
+    ) -> None:
         self._files = files
         self._suffix = suffix  # of one that is not in its place yet
         self.directory = directory
         self.base_offset = base_offset
         self.index_interval_bytes = index_interval_bytes
         self.created_ms = now_ms  # when this process first saw it: stands in where records have no timestamp
-        self.file: File = files.open(self._path(".log"), create=True)
+        self.file: File = files.open(self._path(".log"), create=True, over=over)
+        self.is_over = over  # old bytes may lie behind its end (spare.py)
         self.size = self.file.size()
         self.since_index = 0  # bytes
         self.first_timestamp = NO_TIMESTAMP
@@ -382,10 +387,16 @@ class Segment:
             file.close()
         self.index_files = None
 
-    def remove(self, *, keep_log: bool = False) -> None:
-        """The names go, the indexes first: an index without its log is swept, a log without its index is scanned. The file stays open for readers."""
+    def remove(self, *, keep_log: bool = False, spare: Spare | None = None) -> None:
+        """The names go, the indexes first: an index without its log is swept, a log without its index is scanned. The file stays open for readers.
+
+        `spare` keeps the file of batches, if it has none.
+        """
+        is_kept = spare is not None and spare.is_wanted
         self.close_index()
-        for suffix in (".timeindex", ".index", ".txnindex", ".log")[: 3 if keep_log else 4]:
+        for suffix in (".timeindex", ".index", ".txnindex", ".log")[: 3 if keep_log or is_kept else 4]:
             path = self._path(suffix)
             if self._files.exists(path):
                 self._files.remove(path)
+        if spare is not None and is_kept:
+            spare.keep(self.file, self._path(".log"))

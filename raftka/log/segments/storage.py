@@ -17,6 +17,7 @@ from raftka.log.config import FOREVER, LogConfig
 from raftka.log.segments.flushes import Flushes
 from raftka.log.segments.scan import cut_whole
 from raftka.log.segments.segment import Segment, segment_path
+from raftka.log.segments.spare import Spare
 from raftka.runtime.interfaces import Buffer, File, Files, FileSpan
 from raftka.wire.errors import Code, KafkaError
 
@@ -56,6 +57,7 @@ class Storage:
         "recovery_point",
         "segments",
         "settled_point",
+        "spare",
         "start_offset",
         "written_offset",
     )
@@ -81,6 +83,7 @@ class Storage:
         self._names = [] if segments[-1].size else [directory]  # paths to be flushed with the next records: where a file is new
         self._retired: list[File] = []
         self.on_retired: Callable[[File], None] = self._retired.append  # its segment is gone, but an answer on its way may still read from it
+        self.spare = Spare(files)
         self._truncations = 0
         self._positions: dict[int, int] = {}  # offset to position, in the segment that holds the offset
         self._written_size = 0
@@ -140,7 +143,8 @@ class Storage:
         return segment
 
     def _new_segment(self, base_offset: int, now_ms: int) -> Segment:
-        segment = Segment(self._files, self.directory, base_offset, now_ms, self.config.index_interval_bytes)
+        over = self.spare.take(segment_path(self.directory, base_offset, ".log"))
+        segment = Segment(self._files, self.directory, base_offset, now_ms, self.config.index_interval_bytes, over=over)
         self.flush_too(self.directory)
         self.segments.append(segment)
         return segment
@@ -160,9 +164,13 @@ class Storage:
             segment.file.reserve(self.config.segment_bytes)
 
     def trim(self) -> None:
-        """What was reserved and is not used is given back. Everything staged is written. Raises OSError."""
-        if self.config.preallocate:
-            self.active.file.truncate(self.active.file.size())
+        """What was reserved and is not used is given back, old bytes behind the end too. Everything staged is written. Raises OSError."""
+        file, is_over = self.active.file, self.active.is_over
+        if self.config.preallocate or is_over:
+            file.truncate(file.size())
+            self.active.is_over = False
+        if is_over and file not in self._flushes.dirty:  # else a loss of power brings old bytes back, before records that count
+            self._flushes.dirty.append(file)
 
     def _set_roll_bounds(self) -> None:
         segment, config = self.active, self.config
@@ -250,25 +258,6 @@ class Storage:
         if not self._sync or self.failed or not self._flushes.dirty:
             return [], self.flushed_offset
         return [*self._flushes.begin(self.written_offset), *self._take_names()], self.written_offset
-
-    @property
-    def unflushed(self) -> bool:
-        """There is more written than the disk has been told of, and nobody waits for it (flush=os)."""
-        return not self._sync and self.failed is None and bool(self._flushes.dirty)
-
-    def begin_late_flush(self) -> tuple[list[File | str], Callable[[], None]]:
-        """What the disk is to be told of, and what to call when it has it. Until then a checkpoint does not count on it."""
-        dirty, names, active = self._flushes.dirty.copy(), self._names.copy(), self.active
-        offset, truncations = self.written_offset, self._truncations
-
-        def settle() -> None:
-            if self._truncations == truncations:
-                again = active.file if self.written_offset > offset else None
-                self._flushes.dirty = [file for file in self._flushes.dirty if file not in dirty or file is again]
-                if self.active is active:
-                    self._names = [name for name in self._names if name not in names]
-
-        return [*dirty, *names], settle
 
     def _take_names(self) -> list[str]:
         names, self._names = self._names, []
@@ -479,9 +468,9 @@ class Storage:
             self._begin_segment(self._new_segment(offset, now_ms))
             self._sync_names()
 
-    def _drop(self, segment: Segment) -> None:
+    def _drop(self, segment: Segment, *, to_spare: bool = False) -> None:
         """The file stays open: an answer on its way may still read from it."""
-        segment.remove()
+        segment.remove(spare=self.spare if to_spare and self.config.segment_reuse_ms else None)
         self.segments.remove(segment)
         self._retire(segment)
 
@@ -491,6 +480,7 @@ class Storage:
 
     def _lower_recovery_point(self, offset: int) -> None:
         self._truncations += 1
+        self.spare.drop()  # what comes may have its offsets
         if offset < max(self.recovery_point, self.cleaned_offset):
             self.recovery_point = min(self.recovery_point, offset)
             self.settled_point = min(self.settled_point, offset)

@@ -359,6 +359,7 @@ class TopicConfigs:
             file_delete_delay_ms=values["file.delete.delay.ms"],
             validation=self.settings["raftka.validation"],
             flush=self.settings["raftka.log.flush"],
+            segment_reuse_ms=self.settings["raftka.log.segment.reuse.ms"],
             producer_id_expiration_ms=self._settings["producer.id.expiration.ms"],
             schemas=schema_rules(values),
         )

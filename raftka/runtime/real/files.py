@@ -14,6 +14,7 @@ from typing import TypeVar
 from raftka.runtime.interfaces import Buffer, File
 from raftka.runtime.real.flushes import Flush, Flusher, sync_path
 from raftka.runtime.real.volumes import Volumes
+from raftka.runtime.reused import zeros_behind
 
 IOV_MAX = 1024
 NAME_BYTES = 255  # the longest name of a file
@@ -115,6 +116,10 @@ class RealFile:
         self._close = way
         self.release()
 
+    @property
+    def is_pinned(self) -> bool:
+        return self.pins > 0
+
     def pin(self) -> None:
         self.pins += 1
 
@@ -127,6 +132,25 @@ class RealFile:
             fd, self.fd = self.fd, -1
             del self._open[self]
             self._close(fd)
+
+
+class ReusedFile(RealFile):
+    """One that is written over."""
+
+    __slots__ = ("_old_size",)
+
+    def __init__(self, path: str, fd: int, open_files: dict["RealFile", None], volumes: Volumes) -> None:
+        super().__init__(path, fd, open_files, volumes)
+        self._old_size, self._size = self._size, 0
+
+    def append(self, buffers: Sequence[Buffer]) -> None:
+        end = self._size + sum(map(len, buffers))
+        super().append([*buffers, zeros_behind(end, self._old_size)])
+        self._size = end
+
+    def truncate(self, size: int) -> None:
+        super().truncate(size)
+        self._old_size = 0
 
 
 class RealFiles:
@@ -145,8 +169,8 @@ class RealFiles:
         self._stopped = False
         self._removed = 0  # names that were made for what goes
 
-    def open(self, path: str, *, create: bool = False) -> RealFile:
-        return self._open_as(RealFile, path, create=create)
+    def open(self, path: str, *, create: bool = False, over: bool = False) -> RealFile:
+        return self._open_as(ReusedFile if over else RealFile, path, create=create)
 
     def _open_as(self, kind: type[F], path: str, *, create: bool) -> F:
         return kind(path, os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o640), self._open, self.volumes)

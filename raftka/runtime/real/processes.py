@@ -121,7 +121,7 @@ class PacedFiles(RealFiles):
         super().__init__(lambda action: None)
         self._pace = Pace(bytes_per_s)
 
-    def open(self, path: str, *, create: bool = False) -> RealFile:
+    def open(self, path: str, *, create: bool = False, over: bool = False) -> RealFile:
         file = self._open_as(PacedFile, path, create=create)
         file.pace = self._pace
         return file

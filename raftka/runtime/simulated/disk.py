@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from raftka.checksum import crc32c
 from raftka.runtime.interfaces import Buffer, File
+from raftka.runtime.reused import zeros_behind
 from raftka.runtime.simulated.process import Events, Process
 
 SYNC_S = (0.0005, 0.003)  # how long a flush takes
@@ -264,15 +265,16 @@ class SimulatedDisk:
 
 
 class SimulatedFile:
-    __slots__ = ("_closed", "_files", "_pins", "inode", "path", "path_hash")
+    __slots__ = ("_closed", "_end", "_files", "_pins", "inode", "path", "path_hash")
 
-    def __init__(self, files: "NodeFiles", inode: Inode, path: str) -> None:
+    def __init__(self, files: "NodeFiles", inode: Inode, path: str, *, over: bool = False) -> None:
         self.path = path
         self.path_hash = crc32c(path.encode())
         self.inode = inode
         self._files = files
         self._closed = False
         self._pins = 0
+        self._end = 0 if over else None  # while old bytes may follow
 
     def check_open(self) -> None:
         """Raises ValueError."""
@@ -281,7 +283,12 @@ class SimulatedFile:
 
     def append(self, buffers: Sequence[Buffer]) -> None:
         data = b"".join(buffers)
-        self.write(len(self.inode.content), data)
+        if self._end is None:
+            self.write(len(self.inode.content), data)
+        else:
+            end = self._end + len(data)
+            self.write(self._end, data + zeros_behind(end, len(self.inode.content)))
+            self._end = end
 
     def read(self, position: int, size: int) -> bytes:
         self.check_open()
@@ -301,12 +308,13 @@ class SimulatedFile:
         self._files.note(b"U", self.path_hash, size)
         self._files.disk.check(self.path)
         self.inode.truncate(size)
+        self._end = None
 
     def reserve(self, size: int) -> None:
         """Its disks have no blocks."""
 
     def size(self) -> int:
-        return len(self.inode.content)
+        return len(self.inode.content) if self._end is None else self._end
 
     def sync(self) -> None:
         self.check_open()
@@ -317,6 +325,10 @@ class SimulatedFile:
 
     def close(self) -> None:
         self._closed = True
+
+    @property
+    def is_pinned(self) -> bool:
+        return self._pins > 0
 
     def pin(self) -> None:
         self._pins += 1
@@ -337,13 +349,13 @@ class NodeFiles:
         self.node.check_alive()
         self.node.note(kind, a, b)
 
-    def open(self, path: str, *, create: bool = False) -> SimulatedFile:
+    def open(self, path: str, *, create: bool = False, over: bool = False) -> SimulatedFile:
         self.note(b"O", crc32c(path.encode()), create)
         self.disk.check(path)
         if create and self.disk.find(path) is None:
             directory, name = self.disk.parent(path)
             directory.change({name: Inode()})
-        return SimulatedFile(self, self.disk.file(path), path)
+        return SimulatedFile(self, self.disk.file(path), path, over=over)
 
     def exists(self, path: str) -> bool:
         self.node.check_alive()

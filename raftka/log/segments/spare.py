@@ -1,0 +1,75 @@
+"""The file of a segment that retention has deleted, kept for the next segment of the same log to be written over it. Knows no offsets.
+
+Its blocks and often its pages are there: a flush has only the records to write, and no size of a file; the kernel clears and frees no memory.
+
+What makes it safe: the batches in it have lower offsets than any that the log will ever have, because retention deletes from the start (after a
+truncation that need not be so: the log drops the file). Behind the last batch come zeros. So recovery takes no old batch for one of the new segment.
+"""
+
+from raftka.runtime.interfaces import File, Files
+
+SUFFIX = ".deleted"  # recovery sweeps files with such names
+
+
+class Spare:
+    """At most one file."""
+
+    __slots__ = ("_file", "_files", "_is_durable", "_is_read", "_path")
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._file: File | None = None
+        self._path = ""
+        self._is_durable = False  # its name is: else a loss of power could bring the deleted segment back, with other records in it
+        self._is_read = False  # answers under way may still read the deleted records
+
+    @property
+    def is_wanted(self) -> bool:
+        return self._file is None
+
+    @property
+    def is_named(self) -> bool:
+        """There is one, whose name is not durable yet."""
+        return self._file is not None and not self._is_durable
+
+    def keep(self, file: File, path: str) -> None:
+        """It is at `path`, and gets another name. Raises OSError."""
+        self._files.rename(path, path + SUFFIX)
+        self._file, self._path, self._is_durable, self._is_read = file, path + SUFFIX, False, True
+
+    def directory_flushed(self) -> None:
+        """After `keep`."""
+        self._is_durable = True
+
+    def release(self, file: File) -> bool:
+        """Nobody reads the deleted records any more. Return whether the file is kept; else it is the caller's to close."""
+        if file is not self._file:
+            return False
+        self._is_read = False
+        return True
+
+    def take(self, path: str) -> bool:
+        """Return whether a file that is to be written over is at `path` now. Raises OSError."""
+        file = self._file
+        if file is None or self._is_read or not self._is_durable or file.is_pinned:
+            return False
+        self._files.rename(self._path, path)
+        self._files.discard(file)
+        self._file = None
+        return True
+
+    def drop(self) -> None:
+        file, self._file = self._file, None
+        if file is None:
+            return
+        try:
+            self._files.remove(self._path)
+        except OSError:
+            pass  # the directory is gone, or the next start sweeps it
+        if not self._is_read:
+            self._files.discard(file)
+
+    def expire(self, file: File) -> None:
+        """It has waited long enough."""
+        if file is self._file:
+            self.drop()

@@ -1,0 +1,227 @@
+"""The file of a deleted segment is written over as the next one: when it may be, and that nothing of what was in it ever counts again."""
+
+from collections.abc import Callable
+
+import pytest
+
+from raftka.log.log import Log
+from raftka.log.segments.segment import segment_path
+from raftka.runtime.interfaces import File
+from raftka.wire.records import build_batch
+from tests.log.files import MemoryFiles
+from tests.log.given import DIRECTORY, NOW, append, batch, checkpoint, content, disk, flush, open_log, read_all
+
+SIZE = len(batch(1, size=300))
+
+
+def offsets(log: Log) -> list[int]:
+    return [header.base_offset for header in read_all(log)]
+
+
+def given(files: MemoryFiles, **config: object) -> tuple[Log, list[File]]:
+    """Three segments of three batches of one record, and another; and where the files of deleted segments are put."""
+    log = open_log(files, **{"segment_bytes": 3 * SIZE, "retention_ms": -1, **config})  # type: ignore[arg-type]
+    retired: list[File] = []
+    log.on_retired = retired.append
+    append(log, *(batch(1, size=300, seed=at) for at in range(10)))
+    assert [segment.base_offset for segment in log.segments] == [0, 3, 6, 9]
+    return log, retired
+
+
+def deleted(files: MemoryFiles, to: int = 3, **config: object) -> tuple[Log, list[File]]:
+    """The first segments are deleted, the name of the kept file is on disk, and nobody reads it."""
+    log, retired = given(files, **config)
+    log.set_start_offset(to)
+    log.delete_old_segments(NOW, 10)
+    log.spare.directory_flushed()
+    for file in retired:
+        log.spare.release(file)
+    return log, retired
+
+
+def kept(files: MemoryFiles) -> list[str]:
+    return [name for name in files.list(DIRECTORY) if name.endswith(".deleted")]
+
+
+def roll(log: Log, count: int = 3) -> None:
+    """Fill the active segment, and go on in the next."""
+    append(log, *(batch(1, size=300, seed=20 + at) for at in range(count)))
+
+
+def test_the_next_segment_is_written_over_it() -> None:
+    files = disk()
+    first = files.open(segment_path(DIRECTORY, 0, ".log"), create=True).inode
+    log, _ = deleted(files)
+
+    roll(log)
+
+    assert log.active.is_over
+    assert files.names[log.active.file.path] is first
+    assert (log.active.size, log.active.file.size()) == (SIZE, SIZE)
+    assert len(first.data) == 3 * SIZE
+    assert kept(files) == []
+    assert offsets(log) == list(range(3, 13))
+
+
+def test_what_is_sealed_or_closed_ends_with_its_records() -> None:
+    files = disk()
+    log, _ = deleted(files)
+    roll(log)
+    over, size = files.names[log.active.file.path], log.active.size
+
+    log.roll(NOW)
+    assert len(over.data) == size
+    flush(log)
+    roll(log, 1)
+    assert len(over.durable) == size, "the cut is on disk with the next records"
+
+    log, _ = deleted(files := disk())
+    roll(log)
+    over, size = files.names[log.active.file.path], log.active.size
+    point = checkpoint(log)
+    log.close(clean=True)
+    assert (len(over.data), len(over.durable)) == (size, size)
+    assert open_log(files, clean=True, recovery_point=point, segment_bytes=3 * SIZE).cut is None
+
+
+def test_it_is_not_written_over_while_answers_may_read_it() -> None:
+    log, retired = given(disk())
+    spans, _ = log.read(0, 10 * SIZE, 3)
+    before = content(spans)
+    log.set_start_offset(3)
+    log.delete_old_segments(NOW, 10)
+    log.spare.directory_flushed()
+
+    roll(log)
+    assert content(spans) == before
+    log.spare.release(retired[0])
+    roll(log)
+    assert log.active.is_over
+
+
+def test_it_is_not_written_over_while_a_part_of_it_is_being_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    log, retired = deleted(disk())
+    monkeypatch.setattr(type(retired[0]), "is_pinned", True)
+    roll(log)
+    assert not log.active.is_over
+    monkeypatch.setattr(type(retired[0]), "is_pinned", False)
+    roll(log)
+    assert log.active.is_over
+
+
+def test_its_name_is_on_disk_before_it_is_written_over() -> None:
+    """Else the first segment could come back after a loss of power, below the recovery point, with records that were never in it."""
+    files = disk()
+    log, retired = given(files)
+    point = checkpoint(log)
+    log.set_start_offset(3)
+    log.delete_oldest(NOW, 10)
+    log.spare.release(retired[0])
+
+    for at in range(3):
+        log.append_as_leader(batch(1, size=300, seed=20 + at), 0, NOW)
+    log.write_staged()
+    for inode in files.names.values():
+        inode.durable = bytearray(inode.data)  # the kernel has written it, and the power goes before the names are
+    left = MemoryFiles()
+    left.directories, left.names = files.directories, dict(files.durable_names)
+
+    assert offsets(open_log(left, recovery_point=point, segment_bytes=3 * SIZE))[:4] == [0, 1, 2, 3]
+
+
+def test_a_truncation_drops_it() -> None:
+    """The log may go on with offsets that are in it: one of its batches would be taken for the next one where the zeros were not written yet."""
+    files = disk()
+    log, retired = given(files)
+    log.set_start_offset(6)
+    while log.segments[0].base_offset < 6:
+        log.delete_oldest(NOW, 10)
+        log.spare.directory_flushed()
+        if log.segments[0].base_offset == 3:
+            log.spare.release(retired[0])
+            log.spare.expire(retired[0])
+    log.spare.release(retired[1])
+    assert kept(files) == [f"{3:020d}.log.deleted"]
+    old = bytes(files.names[f"{DIRECTORY}/{kept(files)[0]}"].data)
+
+    log.truncate_to(2)
+    append(log, batch(1, size=300, seed=30), epoch=1)
+    over = files.names[log.active.file.path]
+    over.data[SIZE:] = old[SIZE:] if log.active.is_over else b""
+
+    assert offsets(open_log(files, segment_bytes=3 * SIZE)) == [2]
+    assert kept(files) == []
+
+
+def forged(offset: int) -> bytes:
+    """A batch that claims to be at `offset`."""
+    return offset.to_bytes(8) + bytes(build_batch([(b"k", b"forged", [], NOW)]))[8:]
+
+
+def test_no_batch_in_a_deleted_record_is_taken_for_the_next_one() -> None:
+    """A record may hold anything: also what looks like a batch, just where the records of the segment that is written over it end."""
+    files = disk()
+    log = open_log(files, retention_ms=-1)
+    retired: list[File] = []
+    log.on_retired = retired.append
+    hidden = memoryview(build_batch([(b"k", bytes(300) + forged(2) + b"x" * 8000, [], NOW)]))
+    append(log, hidden)
+    log.roll(NOW)
+    log.set_start_offset(1)
+    assert log.delete_oldest(NOW, 1) == 1
+    log.spare.directory_flushed()
+    log.spare.release(retired[0])
+    log.roll(NOW)
+    assert log.active.is_over
+    at = bytes(hidden).index(forged(2))
+    append(log, memoryview(build_batch([(b"k", bytes(at - len(build_batch([(b"k", b"", [], NOW)])) - 2), [], NOW)])))
+    assert log.active.size == at, "the records end where the forged batch begins"
+
+    found = open_log(files)
+
+    assert offsets(found) == [1]
+    assert found.cut is not None
+    assert (found.cut.bytes, found.cut.segments) == (0, 0), "nothing that belonged to the log was taken"
+    assert len(files.names[found.active.file.path].data) == at
+
+
+@pytest.mark.parametrize("rotten", [1, 2])
+def test_zeros_in_the_midst_of_what_was_committed_are_damage(rotten: int) -> None:
+    """They look like the end of what was written over something, but sound batches of this segment come behind them."""
+    files = disk()
+    log = open_log(files)
+    append(log, *(batch(1, size=300, seed=at) for at in range(4)))
+    files.names[log.active.file.path].data[rotten * SIZE : rotten * SIZE + 128] = bytes(128)
+
+    with pytest.raises(Exception, match="is damaged at offset"):
+        Log.open(files, DIRECTORY, log.config, NOW, clean_shutdown=False, recovery_point=0, start_offset=0, whole=0)
+
+
+@pytest.mark.parametrize(
+    "end", [lambda log, file: log.spare.expire(file), lambda log, file: log.close(clean=True), lambda log, file: log.close(clean=False)]
+)
+def test_it_goes_after_its_time_and_with_its_log(end: Callable[[Log, File], None]) -> None:
+    files = disk()
+    log, retired = deleted(files)
+    assert kept(files) == [f"{0:020d}.log.deleted"]
+
+    end(log, retired[0])
+
+    assert kept(files) == []
+    assert not log.spare.release(retired[0])
+
+
+def test_a_crash_leaves_nothing_of_it() -> None:
+    files = disk()
+    deleted(files)
+    open_log(files, segment_bytes=3 * SIZE)
+    assert kept(files) == []
+
+
+def test_one_file_at_most_and_none_where_none_is_wanted() -> None:
+    log, _ = deleted(files := disk(), to=9)
+    assert kept(files) == [f"{0:020d}.log.deleted"]
+    assert [segment.base_offset for segment in log.segments] == [9]
+
+    deleted(files := disk(), to=9, segment_reuse_ms=0)
+    assert kept(files) == []
