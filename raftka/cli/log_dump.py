@@ -89,7 +89,8 @@ def _batches(path: Path, complain: Complain) -> Iterator[tuple[int, BatchHeader,
             head = file.read(61)
             header = read_header(head) if len(head) == 61 else None
             if header is None or header.magic != MAGIC or not 61 <= header.size_bytes <= size - position:
-                complain(f"{size - position} bytes from {position} on are no batch")
+                written_over = "" if any(head) else ", as in a segment that is being written over a deleted one (raftka.log.segment.reuse.ms)"
+                complain(f"{size - position} bytes from {position} on are no batch{written_over}")
                 return
             yield position, header, memoryview(head + file.read(header.size_bytes - 61))
             position += header.size_bytes

@@ -123,7 +123,8 @@ class File(Protocol):
     def close(self) -> None: ...
 
     @property
-    def is_pinned(self) -> bool: ...
+    def is_shared(self) -> bool:
+        """Whether a client may get what is written over its bytes: a part of it is on its way, perhaps as the pages that it lies in here."""
 
     def pin(self) -> None:
         """Keep it readable until `unpin`, also when it is closed meanwhile: a part of it is on its way to a client."""

@@ -9,8 +9,8 @@ import errno
 from collections.abc import Callable, Sequence
 from random import Random
 
+from raftka.runtime import reused
 from raftka.runtime.interfaces import Buffer, File
-from raftka.runtime.reused import zeros_behind
 
 PAGE = 64  # bytes that reach the disk together: small, so that tests see many kinds of tears
 
@@ -41,7 +41,7 @@ class MemoryFile:
         data = b"".join(buffers)
         if self.end is not None:
             begin, self.end = self.end, self.end + len(data)
-            data += zeros_behind(self.end, len(self.inode.data))
+            data += reused.zeros_behind(self.end, len(self.inode.data))
             self.inode.data[begin : begin + len(data)] = data
             return
         room = self.files.room
@@ -82,7 +82,7 @@ class MemoryFile:
     def close(self) -> None:
         self.closed = True
 
-    is_pinned = False
+    is_shared = False
 
     def pin(self) -> None: ...
 

@@ -1,12 +1,17 @@
 """The file of a deleted segment is written over as the next one: when it may be, and that nothing of what was in it ever counts again."""
 
+import socket
 from collections.abc import Callable
+from tempfile import TemporaryDirectory
 
 import pytest
 
+from raftka.log.config import LogConfig
 from raftka.log.log import Log
 from raftka.log.segments.segment import segment_path
 from raftka.runtime.interfaces import File
+from raftka.runtime.real.files import RealFiles
+from raftka.runtime.real.sending import READ_BYTES, Sender, Unsent
 from raftka.wire.records import build_batch
 from tests.log.files import MemoryFiles
 from tests.log.given import DIRECTORY, NOW, append, batch, checkpoint, content, disk, flush, open_log, read_all
@@ -100,13 +105,43 @@ def test_it_is_not_written_over_while_answers_may_read_it() -> None:
 
 
 def test_it_is_not_written_over_while_a_part_of_it_is_being_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    log, retired = deleted(disk())
-    monkeypatch.setattr(type(retired[0]), "is_pinned", True)
+    log, retired = deleted(files := disk())
+    monkeypatch.setattr(type(retired[0]), "is_shared", True)
     roll(log)
     assert not log.active.is_over
-    monkeypatch.setattr(type(retired[0]), "is_pinned", False)
-    roll(log)
-    assert log.active.is_over
+    assert kept(files) == []
+
+    deleted(files := disk())
+    assert kept(files) == [], "its pages may be in a socket for long"
+
+
+def test_a_client_reads_the_records_that_were_sent_to_it_however_late() -> None:
+    """What sendfile has sent lies in the socket as pages of the file until the client reads it, on the loopback at least."""
+    files, unsent = RealFiles(lambda action: None), Unsent()
+    with TemporaryDirectory() as home, socket.create_server(("127.0.0.1", 0)) as server:
+        log = Log.open(files, home, LogConfig(retention_ms=-1), NOW, clean_shutdown=False, recovery_point=0, start_offset=0)
+        retired: list[File] = []
+        log.on_retired = retired.append
+        append(log, batch(1, size=READ_BYTES + 1000))
+        spans, size = log.read(0, 1 << 20, 1)
+        wanted = content(spans)
+        with socket.create_connection(server.getsockname()) as client, server.accept()[0] as broker:
+            broker.setblocking(False)
+            Sender().send_new(broker, spans, unsent)
+            assert not unsent, "the client's kernel has all of it"
+            log.roll(NOW)
+            log.set_start_offset(1)
+            assert log.delete_oldest(NOW, 1) == 1
+            log.spare.directory_flushed()
+            log.spare.release(retired[0])
+            log.roll(NOW)
+            append(log, batch(1, size=READ_BYTES, seed=1))
+            found = b""
+            while len(found) < size:
+                found += client.recv(size)
+        log.close(clean=False)
+        files.stop()
+    assert found == wanted
 
 
 def test_its_name_is_on_disk_before_it_is_written_over() -> None:

@@ -16,7 +16,10 @@ from raftka.log.segments import segment
 from raftka.log.segments.index import OffsetIndex, TimeIndex
 from raftka.log.segments.scan import Header, headers
 from raftka.log.segments.segment import Segment
+from raftka.log.segments.spare import Spare
 from raftka.log.segments.storage import Storage
+from raftka.runtime import reused
+from raftka.runtime.real.files import RealFile
 from tests.mutants.registry import mutant, part_of
 
 
@@ -243,5 +246,87 @@ def time_index_is_believed(_: Any) -> Any:
 
     def bug(self: Segment) -> bool:
         return True
+
+    return bug
+
+
+@mutant(reused, "zeros_behind")
+def old_bytes_follow_at_once(_: Any) -> Any:
+    """A segment is written over the file of a deleted one, and nothing marks its end: what a deleted record holds there is taken for a batch."""
+
+    def bug(end: int, old_end: int) -> memoryview:
+        return memoryview(b"")
+
+    return bug
+
+
+@mutant(Storage, "trim")
+def old_bytes_are_sealed(_: Any) -> Any:
+    """A segment that was written over a deleted one is full: its file keeps the old bytes behind its last batch."""
+
+    def bug(self: Storage) -> None:
+        if self.config.preallocate:
+            self.active.file.truncate(self.active.file.size())
+
+    return bug
+
+
+@mutant(Storage, "trim")
+def cut_of_old_bytes_is_not_flushed(trim: Any) -> Any:
+    """The old bytes behind a full segment are cut off, but the next segment's records count before the disk knows: recovery cuts these."""
+
+    def bug(self: Storage) -> None:
+        dirty = self._flushes.dirty.copy()
+        trim(self)
+        self._flushes.dirty = dirty
+
+    return bug
+
+
+@mutant(Spare, "keep")
+def name_of_a_written_over_segment_comes_back(keep: Any) -> Any:
+    """The file of a deleted segment is written over before the disk has its new name: the segment comes back, with other records in it."""
+
+    def bug(self: Spare, file: Any, path: str) -> None:
+        keep(self, file, path)
+        self.directory_flushed()
+
+    return bug
+
+
+@mutant(Spare, "keep")
+def written_over_while_it_is_read(keep: Any) -> Any:
+    """The file of a deleted segment is written over while answers still read its records."""
+
+    def bug(self: Spare, file: Any, path: str) -> None:
+        keep(self, file, path)
+        self.release(file)
+
+    return bug
+
+
+@mutant(RealFile, "is_shared")
+def pages_in_a_socket_are_written_over(_: Any) -> Any:
+    """The file of a deleted segment is written over while sockets have its pages: a client that reads late gets records that it was not sent."""
+    return property(lambda self: self.pins > 0)
+
+
+@mutant(Spare, "drop")
+def spare_outlives_a_truncation(_: Any) -> Any:
+    """After a truncation the log has offsets again that are in the file it writes over: recovery takes an old batch for a new one."""
+
+    def bug(self: Spare) -> None: ...
+
+    return bug
+
+
+@mutant(recovery, "_cut")
+def removed_segments_come_back(cut: Any) -> Any:
+    """Recovery removes segments behind one that has lost all its records, and does not wait for the disk: they are there again later (once real)."""
+
+    def bug(segments: Any, at: int, end: int, torn: int) -> Any:
+        found = cut(segments, at, end, torn)
+        found.segments = 0
+        return found
 
     return bug

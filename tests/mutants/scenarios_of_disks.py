@@ -10,6 +10,15 @@ from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.records import build_batch
 from tests.log.given import DIRECTORY, NOW, append, batch, checkpoint, disk, flush, open_log
 from tests.log.test_life import test_no_flipped_bit_of_a_time_index_makes_retention_delete_what_is_young
+from tests.log.test_recovery import test_what_was_removed_behind_an_empty_segment_does_not_come_back
+from tests.log.test_spare import (
+    test_a_client_reads_the_records_that_were_sent_to_it_however_late,
+    test_a_truncation_drops_it,
+    test_it_is_not_written_over_while_answers_may_read_it,
+    test_its_name_is_on_disk_before_it_is_written_over,
+    test_no_batch_in_a_deleted_record_is_taken_for_the_next_one,
+    test_what_is_sealed_or_closed_ends_with_its_records,
+)
 from tests.mutants.directed import finds
 
 
@@ -59,3 +68,43 @@ def index_files_are_not_cut() -> None:
 @finds
 def time_index_is_believed() -> None:
     test_no_flipped_bit_of_a_time_index_makes_retention_delete_what_is_young()
+
+
+@finds
+def old_bytes_follow_at_once() -> None:
+    test_no_batch_in_a_deleted_record_is_taken_for_the_next_one()
+
+
+@finds
+def old_bytes_are_sealed() -> None:
+    test_what_is_sealed_or_closed_ends_with_its_records()
+
+
+@finds
+def cut_of_old_bytes_is_not_flushed() -> None:
+    test_what_is_sealed_or_closed_ends_with_its_records()
+
+
+@finds
+def name_of_a_written_over_segment_comes_back() -> None:
+    test_its_name_is_on_disk_before_it_is_written_over()
+
+
+@finds
+def written_over_while_it_is_read() -> None:
+    test_it_is_not_written_over_while_answers_may_read_it()
+
+
+@finds
+def pages_in_a_socket_are_written_over() -> None:
+    test_a_client_reads_the_records_that_were_sent_to_it_however_late()
+
+
+@finds
+def spare_outlives_a_truncation() -> None:
+    test_a_truncation_drops_it()
+
+
+@finds
+def removed_segments_come_back() -> None:
+    test_what_was_removed_behind_an_empty_segment_does_not_come_back()

@@ -171,6 +171,13 @@ REGRESSIONS = (
         "scenario",
     ),
     Regression(
+        "removed_segments_come_back",
+        "6bd3e73",
+        "Recovery removed the segments behind one that had lost all its records, and did not flush their directory: they could be there again after"
+        " the next loss of power, among records of a later leader.",
+        "scenario",
+    ),
+    Regression(
         "short_way_does_not_ask_for_the_id",
         "24a7445",
         "A transactional producer whose right on its id was taken away went on, as long as its requests were answered the short way.",

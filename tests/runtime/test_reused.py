@@ -1,12 +1,15 @@
 """A file that is written over, in both worlds: its new bytes, zeros behind them, and its old bytes behind these."""
 
+import socket
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from raftka.runtime.interfaces import File, Files
+from raftka.runtime.interfaces import File, Files, FileSpan
 from raftka.runtime.real.files import RealFiles
+from raftka.runtime.real.sending import READ_BYTES, Sender, Unsent
 from raftka.runtime.reused import END_BYTES, MOST_ZEROS_BYTES, PAGE_BYTES, zeros_behind
 from raftka.runtime.simulated.world import World
 
@@ -79,6 +82,29 @@ def test_what_is_cut_grows_as_any_file(files: Files) -> None:
 def test_the_next_process_finds_the_old_bytes(files: Files) -> None:
     reopened(files).append([b"new"])
     assert files.open("data/log").size() == len(OLD)
+
+
+def test_pages_that_a_socket_has_are_shared_until_the_process_ends_and_beyond(tmp_path: Path) -> None:
+    files, sender = RealFiles(lambda action: None), Sender()
+    path = str(tmp_path / "log")
+    here, there = socket.socketpair()
+    with here, there:
+        file = files.open(path, create=True)
+        file.append([bytes(READ_BYTES + 1)])
+        sender.send_new(here, [FileSpan(file, 0, 100)], deque())
+        assert not file.is_shared, "it was read and copied"
+
+        unsent: Unsent = deque()
+        here.setblocking(False)
+        sender.send_new(here, [FileSpan(file, 0, READ_BYTES + 1)], unsent)
+        for each in unsent:
+            assert isinstance(each, FileSpan)
+            each.file.unpin()
+        assert file.is_shared
+    assert files.open(path).is_shared, "an earlier process may have sent it"
+    assert not files.open(path, over=True).is_shared
+    assert not files.open(str(tmp_path / "new"), create=True).is_shared
+    files.stop()
 
 
 def test_no_zeros_are_written_where_the_file_ends() -> None:

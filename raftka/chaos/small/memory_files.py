@@ -6,8 +6,8 @@ A file that was cut may be whole again, and have lost what came after the cut; a
 from collections.abc import Callable, Sequence
 from random import Random
 
+from raftka.runtime import reused
 from raftka.runtime.interfaces import Buffer, File
-from raftka.runtime.reused import zeros_behind
 
 
 class MemoryFile:
@@ -39,7 +39,7 @@ class MemoryFile:
 
     def show_old(self) -> None:
         """As another process finds it: old bytes follow, behind zeros."""
-        self.data += zeros_behind(len(self.data), len(self.old))
+        self.data += reused.zeros_behind(len(self.data), len(self.old))
         self.data += self.old[len(self.data) :]
         self.old = b""
 
@@ -54,7 +54,7 @@ class MemoryFile:
 
     def close(self) -> None: ...
 
-    is_pinned = False
+    is_shared = False
 
     def pin(self) -> None: ...
 

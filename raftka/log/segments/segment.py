@@ -392,7 +392,7 @@ class Segment:
 
         `spare` keeps the file of batches, if it has none.
         """
-        is_kept = spare is not None and spare.is_wanted
+        is_kept = spare is not None and spare.is_wanted and not self.file.is_shared
         self.close_index()
         for suffix in (".timeindex", ".index", ".txnindex", ".log")[: 3 if keep_log or is_kept else 4]:
             path = self._path(suffix)

@@ -51,7 +51,10 @@ class Spare:
     def take(self, path: str) -> bool:
         """Return whether a file that is to be written over is at `path` now. Raises OSError."""
         file = self._file
-        if file is None or self._is_read or not self._is_durable or file.is_pinned:
+        if file is None or self._is_read or not self._is_durable:
+            return False
+        if file.is_shared:
+            self.drop()
             return False
         self._files.rename(self._path, path)
         self._files.discard(file)

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import TypeVar
 
+from raftka.runtime import reused
 from raftka.runtime.interfaces import Buffer, File
 from raftka.runtime.real.flushes import Flush, Flusher, sync_path
 from raftka.runtime.real.volumes import Volumes
-from raftka.runtime.reused import zeros_behind
 
 IOV_MAX = 1024
 NAME_BYTES = 255  # the longest name of a file
@@ -40,7 +40,7 @@ def lend(data: bytes) -> Iterator[str]:
 
 
 class RealFile:
-    __slots__ = ("_close", "_open", "_size", "closing", "fd", "path", "pins", "volume")
+    __slots__ = ("_close", "_open", "_size", "closing", "fd", "path", "pins", "volume", "was_lent")
 
     def __init__(self, path: str, fd: int, open_files: dict["RealFile", None], volumes: Volumes) -> None:
         self.path = path
@@ -53,6 +53,7 @@ class RealFile:
         self.closing = False
         self._close: Callable[[int], None] = os.close
         self._size = status.st_size
+        self.was_lent = self._size > 0  # its pages, to a socket (sendfile): until the client has read them. An earlier process may have done it
 
     def append(self, buffers: Sequence[Buffer]) -> None:
         for start in range(0, len(buffers), IOV_MAX):
@@ -117,8 +118,8 @@ class RealFile:
         self.release()
 
     @property
-    def is_pinned(self) -> bool:
-        return self.pins > 0
+    def is_shared(self) -> bool:
+        return self.pins > 0 or self.was_lent
 
     def pin(self) -> None:
         self.pins += 1
@@ -141,11 +142,11 @@ class ReusedFile(RealFile):
 
     def __init__(self, path: str, fd: int, open_files: dict["RealFile", None], volumes: Volumes) -> None:
         super().__init__(path, fd, open_files, volumes)
-        self._old_size, self._size = self._size, 0
+        self._old_size, self._size, self.was_lent = self._size, 0, False
 
     def append(self, buffers: Sequence[Buffer]) -> None:
         end = self._size + sum(map(len, buffers))
-        super().append([*buffers, zeros_behind(end, self._old_size)])
+        super().append([*buffers, reused.zeros_behind(end, self._old_size)])
         self._size = end
 
     def truncate(self, size: int) -> None:

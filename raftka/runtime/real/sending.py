@@ -100,7 +100,9 @@ def _real(file: File) -> RealFile:
 
 
 def _send_file(sock: socket.socket, span: FileSpan) -> int:
-    sent = os.sendfile(sock.fileno(), _real(span.file).fd, span.position, span.size)
+    file = _real(span.file)
+    file.was_lent = True
+    sent = os.sendfile(sock.fileno(), file.fd, span.position, span.size)
     if sent == 0:
         raise OSError(errno.EIO, "file shorter than promised")
     return sent

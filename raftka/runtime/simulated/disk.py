@@ -11,8 +11,8 @@ from random import Random
 from typing import NamedTuple
 
 from raftka.checksum import crc32c
+from raftka.runtime import reused
 from raftka.runtime.interfaces import Buffer, File
-from raftka.runtime.reused import zeros_behind
 from raftka.runtime.simulated.process import Events, Process
 
 SYNC_S = (0.0005, 0.003)  # how long a flush takes
@@ -287,7 +287,7 @@ class SimulatedFile:
             self.write(len(self.inode.content), data)
         else:
             end = self._end + len(data)
-            self.write(self._end, data + zeros_behind(end, len(self.inode.content)))
+            self.write(self._end, data + reused.zeros_behind(end, len(self.inode.content)))
             self._end = end
 
     def read(self, position: int, size: int) -> bytes:
@@ -327,7 +327,7 @@ class SimulatedFile:
         self._closed = True
 
     @property
-    def is_pinned(self) -> bool:
+    def is_shared(self) -> bool:
         return self._pins > 0
 
     def pin(self) -> None:

@@ -203,6 +203,7 @@ class ArchiveWork:
         client = cluster.client()
         configs = {name: chance.choice(values) for name, values in RETENTION.items()}
         configs |= {"internal.segment.bytes": chance.choice(("600", "1500", "5000")), "index.interval.bytes": chance.choice(("64", "400"))}
+        configs |= {"file.delete.delay.ms": "0"}  # the next segment is written over the file
         configs |= {"min.insync.replicas": chance.choice("12"), "segment.ms": chance.choice(("500", "100000"))}
         cluster.do(client, lambda: client.create_topic(ARCHIVE, 1, 3, configs))
         self.writer = Writer(cluster.client("archivist"))

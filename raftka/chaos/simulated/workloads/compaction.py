@@ -255,6 +255,7 @@ class CompactionWork:
         delete = {
             "internal.segment.bytes": "4000",
             "retention.bytes": "30000",
+            "file.delete.delay.ms": "0",  # the next segment is written over the file
             "min.insync.replicas": chance.choice("12"),
             "index.interval.bytes": "200",
         }
