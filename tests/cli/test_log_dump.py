@@ -117,6 +117,17 @@ def test_wrong_options_are_reported(folder: Path, suffix: str, position: int, to
     assert told in result.stderr
 
 
+def test_old_bytes_behind_the_records_of_a_running_broker(folder: Path) -> None:
+    path = folder / f"{FIRST}.log"
+    data = path.read_bytes()
+    path.write_bytes(data + bytes(4096) + data)
+
+    result = dump(path)
+
+    assert result.exit_code == 1
+    assert f"{4096 + len(data)} bytes from {len(data)} on are no batch, as in a segment that is being written over a deleted one" in result.stderr
+
+
 def test_a_tail_that_is_cut(folder: Path) -> None:
     path = folder / f"{FIRST}.log"
     path.write_bytes(path.read_bytes()[:-5])

@@ -27,6 +27,8 @@ class Inode:
 
 
 class MemoryFile:
+    is_shared = False
+
     def __init__(self, path: str, inode: Inode, files: "MemoryFiles", *, over: bool = False) -> None:
         self.path = path
         self.inode = inode
@@ -81,8 +83,6 @@ class MemoryFile:
 
     def close(self) -> None:
         self.closed = True
-
-    is_shared = False
 
     def pin(self) -> None: ...
 

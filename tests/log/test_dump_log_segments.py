@@ -14,6 +14,7 @@ from raftka.coordinator.transactions.records import NONE as NO_PARTITIONS
 from raftka.coordinator.transactions.records import Growing, State, Transaction, tombstone, transaction_record
 from raftka.log.config import LogConfig
 from raftka.log.log import Log
+from raftka.runtime.interfaces import File
 from raftka.runtime.real.files import RealFiles
 from raftka.wire.records import build_batch
 from tests.log.compacting import batches, clean, pairs_batch, records
@@ -68,7 +69,7 @@ def files() -> Iterator[RealFiles]:
 
 
 def lived(files: RealFiles, directory: Path) -> int:
-    """A log of many segments after rolls, a truncation, retention, a kill and a clean end; and how many records are in it."""
+    """A log of many segments after rolls, a truncation, retention, a segment written over another, a kill, a clean end; and its number of records."""
     directory.mkdir()
     config = LogConfig(segment_bytes=4000, index_interval_bytes=300)
     killed = RealFiles(lambda action: action())
@@ -83,8 +84,14 @@ def lived(files: RealFiles, directory: Path) -> int:
     append(log, *(batch(2, seed=at, timestamp=NOW + 3000) for at in range(60)), epoch=7)
     log.set_start_offset(log.segments[2].base_offset)
     checkpoint(log)
+    retired: list[File] = []
+    log.on_retired = retired.append
     assert log.delete_old_segments(NOW, log.end_offset) == 2
     flush(log)
+    log.spare.directory_flushed()
+    assert any(map(log.spare.release, retired))
+    while not log.active.is_over:
+        append(log, batch(2, timestamp=NOW + 3500), epoch=7)
     killed.stop()  # what it removes in the background is gone, or stays
 
     log = Log.open(files, str(directory), config, NOW, clean_shutdown=False, recovery_point=log.segments[4].base_offset)

@@ -97,7 +97,7 @@ class LogRetention:
         self._deleted += 1
         self.context.metrics.count("raftka_segments_deleted_total")
         partition.start_moved()
-        to_flush = [log.directory] if log.syncs or log.spare.is_named else []
+        to_flush = [log.directory] if log.syncs or log.spare.needs_flush else []
         self.context.runtime.files.flush(to_flush, lambda error: self._flushed(partition, log, error))
         return True
 

@@ -11,6 +11,8 @@ from raftka.runtime.interfaces import Buffer, File
 
 
 class MemoryFile:
+    is_shared = False
+
     def __init__(self, path: str, disk: "MemoryFiles") -> None:
         self.path, self._disk = path, disk
         self.data = bytearray()
@@ -53,8 +55,6 @@ class MemoryFile:
         self.durable, self.uncut = len(self.data), None
 
     def close(self) -> None: ...
-
-    is_shared = False
 
     def pin(self) -> None: ...
 

@@ -28,8 +28,8 @@ class Spare:
         return self._file is None
 
     @property
-    def is_named(self) -> bool:
-        """There is one, whose name is not durable yet."""
+    def needs_flush(self) -> bool:
+        """Its directory must be flushed before it can be taken."""
         return self._file is not None and not self._is_durable
 
     def keep(self, file: File, path: str) -> None:

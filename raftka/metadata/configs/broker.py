@@ -204,11 +204,11 @@ USED: dict[str, tuple[Check | None, str]] = {
         one_of("fsync", "os"),
         "fsync: acks=all is answered when the in-sync replicas' disks have it; os: when their kernels have it.",
     ),
+    "raftka.log.level": (one_of("debug", "info", "warning", "error"), "From which level on events go to the log."),
     "raftka.log.segment.reuse.ms": (
         at_least(0),
         "How long the file of a deleted segment waits to be written over as the partition's next one, from file.delete.delay.ms on. 0: never.",
     ),
-    "raftka.log.level": (one_of("debug", "info", "warning", "error"), "From which level on events go to the log."),
     "raftka.quorum.heartbeat.interval.ms": (at_least(1), "Time between the metadata leader's heartbeats to the other controllers."),
     "raftka.validation": (
         one_of("header", "records"),
