@@ -47,15 +47,17 @@ def test_a_transaction_that_fences_nobody_is_found(logs: list[SchemasLog], monke
 
 def test_a_decision_without_the_newest_records_is_found(logs: list[SchemasLog], monkeypatch: pytest.MonkeyPatch) -> None:
     """Of an instance that reads late."""
-    held, take = threading.Event(), SchemasLog._take
+    reached, held, take = threading.Event(), threading.Event(), SchemasLog._take
 
     def late(self: SchemasLog, reader: Reader, records: Any) -> None:
         if self is logs[1]:
+            reached.set()
             held.wait()
         take(self, reader, records)
 
     monkeypatch.setattr(SchemasLog, "_take", late)
     monkeypatch.setattr(SchemasLog, "_wait", lambda *_: None)
+    assert reached.wait(60), "a poll that was under way takes its records as before"
 
     try:
         with pytest.raises(FOUND):
