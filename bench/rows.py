@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 MIB = 1024 * 1024
 # Fresh page cache costs more than the broker on some machines (a virtual one gives freed memory back): segments that come again are measured, not
-# the host. raftka and Kafka keep one of 128 MiB, the floor two of 64. Neither Kafka nor the floor flushes here; raftka does the same with flush=os.
+# the host. raftka and Kafka keep one of 128 MiB, the floor two of 64. raftka writes a new one over the file of a deleted one, the others make new
+# files. Neither Kafka nor the floor flushes here; raftka does the same with flush=os.
 ONE_NODE: Mapping[str, str] = {
     "log.segment.bytes": str(128 * MIB),
     "log.retention.bytes": "1",
