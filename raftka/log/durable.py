@@ -30,11 +30,11 @@ class DurableLog(Storage):
 
     @property
     def unflushed(self) -> bool:
-        """There is more written than the disk has been told of, and nobody waits for it (flush=os)."""
+        """Return whether records are written whose flush has not begun, and for which no answer waits (flush=os)."""
         return not self._sync and self.failed is None and bool(self._flushes.dirty)
 
     def begin_late_flush(self) -> tuple[list[File | str], Callable[[], None]]:
-        """What the disk is to be told of, and what to call when it has it. Until then a checkpoint does not count on it."""
+        """Return the files to flush, and the function to call when they are flushed. Until then no checkpoint counts on them."""
         dirty, names, active = self._flushes.dirty.copy(), self._names.copy(), self.active
         offset, truncations = self.written_offset, self._truncations
 

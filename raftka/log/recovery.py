@@ -23,7 +23,7 @@ from raftka.log.config import FOREVER, LogConfig
 from raftka.log.leader_epoch import LeaderEpochs
 from raftka.log.producers.snapshots import SUFFIX, Snapshots, rebuild
 from raftka.log.producers.state import ProducerState
-from raftka.log.segments.scan import Header, checked, has_old_bytes, has_sound_batch, headers
+from raftka.log.segments.scan import WALK_BYTES, Header, checked, ends_here, has_sound_batch, headers
 from raftka.log.segments.segment import Segment, segment_path
 from raftka.runtime.interfaces import Files
 from raftka.wire.records import BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES
@@ -95,7 +95,7 @@ def recover(
     if believed_below != FOREVER and any(segment.size for segment in segments):
         _make_durable(files, directory, segments, believed_below)
     elif cut is not None and cut.segments:
-        files.sync_directory(directory)  # else what was removed could come back, among what is appended next
+        files.sync_directory(directory)  # else the removed segments could come back, among those that are appended next
     return Recovered(segments, end, epochs, snapshots, producers, cut)
 
 
@@ -168,11 +168,12 @@ def _check(segments: list[Segment], epochs: LeaderEpochs, believed_below: int, w
         end = segment.resume(_with_epochs(segment.check(believed_below), epochs))
         torn -= segment.size
         if torn or (following is not None and (end > following or believed_below <= end < following)):
-            if whole is not None and (end < whole or _is_rotten(segments, at)):
+            is_over = following is None and ends_here(segment.file, segment.size)  # old records follow, and may hold whatever a client has sent
+            if whole is not None and (end < whole or (not is_over and _is_rotten(segments, at))):
                 for each in segments:
                     each.file.close()
                 raise Damaged(f"{segment.file.path} is damaged at offset {end}, and that was no crash")
-            return end, _cut(segments, at, end, 0 if has_old_bytes(segment.file, segment.size) else torn)
+            return end, _cut(segments, at, end, 0 if is_over and any(segment.file.read(segment.size, WALK_BYTES)) else torn)
     return end, None
 
 
@@ -182,7 +183,7 @@ def _is_sealed(end: int, believed_below: int) -> bool:
 
 
 def _is_rotten(segments: list[Segment], at: int) -> bool:
-    """Behind the damage something is sound. Behind zeros there may be much of another segment's (spare.py): only its beginning is searched."""
+    """Behind the damage something is sound."""
     places = [(segments[at], segments[at].size + 1), *[(segment, 0) for segment in segments[at + 1 :]]]
     return any(has_sound_batch(segment.file, position, segment.base_offset, segment.highest_offset) for segment, position in places)
 
@@ -198,7 +199,7 @@ def _with_epochs(batches: Iterator[tuple[int, Header]], epochs: LeaderEpochs) ->
 
 
 def _cut(segments: list[Segment], at: int, end: int, torn: int) -> Cut:
-    """The last segments go first: a crash in between leaves no hole. `torn`: bytes of records behind the end, in the segment that stays."""
+    """The last segments go first: a crash in between leaves no hole. `torn`: bytes of batches behind the end, in the segment that stays."""
     doomed = segments[at + 1 :]
     cut = Cut(end, torn + sum(segment.size for segment in doomed), len(doomed))
     for segment in reversed(doomed):

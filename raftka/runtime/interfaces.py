@@ -124,7 +124,7 @@ class File(Protocol):
 
     @property
     def is_shared(self) -> bool:
-        """Whether a client may get what is written over its bytes: a part of it is on its way, perhaps as the pages that it lies in here."""
+        """Return whether a client could get bytes that are written over it: a part of it is on its way, or a socket has its pages."""
 
     def pin(self) -> None:
         """Keep it readable until `unpin`, also when it is closed meanwhile: a part of it is on its way to a client."""

@@ -65,7 +65,7 @@ def give(stage: Stage, server: ServerConnection, data: bytes) -> None:
 
 
 def told(stage: Stage, wire: Wire) -> tuple[list[bytes], str | None]:
-    """What has come when no more comes."""
+    """Return the frames that came, and why the connection was closed, if it was; no more come."""
     stage.world.run(stage.world.now + QUIET_S)
     frames, wire.frames = wire.frames, []
     return frames, wire.close_reason

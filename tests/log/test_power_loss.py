@@ -96,7 +96,7 @@ class Life:
             self.log.spare.directory_flushed()
         if self.random.random() < 0.8:
             for file in self.retired:
-                self.log.spare.release(file)
+                self.log.spare.release(file, 0.0)
             self.retired.clear()
 
     def power_loss(self) -> None:

@@ -40,8 +40,20 @@ def deleted(files: MemoryFiles, to: int = 3, **config: object) -> tuple[Log, lis
     log.delete_old_segments(NOW, 10)
     log.spare.directory_flushed()
     for file in retired:
-        log.spare.release(file)
+        log.spare.release(file, 0.0)
     return log, retired
+
+
+def write_over(log: Log) -> None:
+    """The only segment is full and deleted; the next one is written over its file where that may be."""
+    retired: list[File] = []
+    log.on_retired = retired.append
+    log.roll(NOW)
+    log.set_start_offset(log.end_offset)
+    assert log.delete_oldest(NOW, log.end_offset) == 1
+    log.spare.directory_flushed()
+    log.spare.release(retired[0], 0.0)
+    log.roll(NOW)
 
 
 def kept(files: MemoryFiles) -> list[str]:
@@ -99,7 +111,7 @@ def test_it_is_not_written_over_while_answers_may_read_it() -> None:
 
     roll(log)
     assert content(spans) == before
-    log.spare.release(retired[0])
+    log.spare.release(retired[0], 0.0)
     roll(log)
     assert log.active.is_over
 
@@ -120,8 +132,6 @@ def test_a_client_reads_the_records_that_were_sent_to_it_however_late() -> None:
     files, unsent = RealFiles(lambda action: None), Unsent()
     with TemporaryDirectory() as home, socket.create_server(("127.0.0.1", 0)) as server:
         log = Log.open(files, home, LogConfig(retention_ms=-1), NOW, clean_shutdown=False, recovery_point=0, start_offset=0)
-        retired: list[File] = []
-        log.on_retired = retired.append
         append(log, batch(1, size=READ_BYTES + 1000))
         spans, size = log.read(0, 1 << 20, 1)
         wanted = content(spans)
@@ -129,12 +139,7 @@ def test_a_client_reads_the_records_that_were_sent_to_it_however_late() -> None:
             broker.setblocking(False)
             Sender().send_new(broker, spans, unsent)
             assert not unsent, "the client's kernel has all of it"
-            log.roll(NOW)
-            log.set_start_offset(1)
-            assert log.delete_oldest(NOW, 1) == 1
-            log.spare.directory_flushed()
-            log.spare.release(retired[0])
-            log.roll(NOW)
+            write_over(log)
             append(log, batch(1, size=READ_BYTES, seed=1))
             found = b""
             while len(found) < size:
@@ -151,7 +156,7 @@ def test_its_name_is_on_disk_before_it_is_written_over() -> None:
     point = checkpoint(log)
     log.set_start_offset(3)
     log.delete_oldest(NOW, 10)
-    log.spare.release(retired[0])
+    log.spare.release(retired[0], 0.0)
 
     for at in range(3):
         log.append_as_leader(batch(1, size=300, seed=20 + at), 0, NOW)
@@ -173,9 +178,9 @@ def test_a_truncation_drops_it() -> None:
         log.delete_oldest(NOW, 10)
         log.spare.directory_flushed()
         if log.segments[0].base_offset == 3:
-            log.spare.release(retired[0])
-            log.spare.expire(retired[0])
-    log.spare.release(retired[1])
+            log.spare.release(retired[0], 0.0)
+            log.spare.expire(1.0)
+    log.spare.release(retired[1], 0.0)
     assert kept(files) == [f"{3:020d}.log.deleted"]
     old = bytes(files.names[f"{DIRECTORY}/{kept(files)[0]}"].data)
 
@@ -193,26 +198,22 @@ def forged(offset: int) -> bytes:
     return offset.to_bytes(8) + bytes(build_batch([(b"k", b"forged", [], NOW)]))[8:]
 
 
-def test_no_batch_in_a_deleted_record_is_taken_for_the_next_one() -> None:
-    """A record may hold anything: also what looks like a batch, just where the records of the segment that is written over it end."""
+@pytest.mark.parametrize("filler", [b"x", b"\0"])
+def test_no_batch_in_a_deleted_record_is_taken_for_the_next_one(filler: bytes) -> None:
+    """A record may hold anything: also batches, one just where the records of the segment that is written over it end, and one further behind."""
     files = disk()
     log = open_log(files, retention_ms=-1)
-    retired: list[File] = []
-    log.on_retired = retired.append
-    hidden = memoryview(build_batch([(b"k", bytes(300) + forged(2) + b"x" * 8000, [], NOW)]))
+    hidden = memoryview(build_batch([(b"k", bytes(300) + forged(2) + filler * 5000 + forged(3) + filler * 3000, [], NOW)]))
     append(log, hidden)
-    log.roll(NOW)
-    log.set_start_offset(1)
-    assert log.delete_oldest(NOW, 1) == 1
-    log.spare.directory_flushed()
-    log.spare.release(retired[0])
-    log.roll(NOW)
+    write_over(log)
     assert log.active.is_over
     at = bytes(hidden).index(forged(2))
     append(log, memoryview(build_batch([(b"k", bytes(at - len(build_batch([(b"k", b"", [], NOW)])) - 2), [], NOW)])))
     assert log.active.size == at, "the records end where the forged batch begins"
 
-    found = open_log(files)
+    found = Log.open(
+        files, DIRECTORY, log.config, NOW, clean_shutdown=False, recovery_point=0, start_offset=0, whole=2
+    )  # a batch further behind is no sign of damage
 
     assert offsets(found) == [1]
     assert found.cut is not None
@@ -225,25 +226,24 @@ def test_zeros_in_the_midst_of_what_was_committed_are_damage(rotten: int) -> Non
     """They look like the end of what was written over something, but sound batches of this segment come behind them."""
     files = disk()
     log = open_log(files)
-    append(log, *(batch(1, size=300, seed=at) for at in range(4)))
+    append(log, *(batch(1, size=300, seed=at) for at in range(40)))  # some pages
     files.names[log.active.file.path].data[rotten * SIZE : rotten * SIZE + 128] = bytes(128)
 
     with pytest.raises(Exception, match="is damaged at offset"):
         Log.open(files, DIRECTORY, log.config, NOW, clean_shutdown=False, recovery_point=0, start_offset=0, whole=0)
 
 
-@pytest.mark.parametrize(
-    "end", [lambda log, file: log.spare.expire(file), lambda log, file: log.close(clean=True), lambda log, file: log.close(clean=False)]
-)
-def test_it_goes_after_its_time_and_with_its_log(end: Callable[[Log, File], None]) -> None:
+@pytest.mark.parametrize("end", [lambda log: log.spare.expire(1.0), lambda log: log.close(clean=True), lambda log: log.close(clean=False)])
+def test_it_goes_after_its_time_and_with_its_log(end: Callable[[Log], None]) -> None:
     files = disk()
     log, retired = deleted(files)
+    log.spare.expire(0.0)
     assert kept(files) == [f"{0:020d}.log.deleted"]
 
-    end(log, retired[0])
+    end(log)
 
     assert kept(files) == []
-    assert not log.spare.release(retired[0])
+    assert not log.spare.release(retired[0], 0.0)
 
 
 def test_a_crash_leaves_nothing_of_it() -> None:

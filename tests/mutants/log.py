@@ -260,6 +260,16 @@ def old_bytes_follow_at_once(_: Any) -> Any:
     return bug
 
 
+@mutant(recovery, "ends_here")
+def old_records_are_searched_for_damage(_: Any) -> Any:
+    """After a crash recovery finds a batch in a deleted record, behind the end of the segment that is written over it, and opens no such log."""
+
+    def bug(file: Any, position: int) -> bool:
+        return False
+
+    return bug
+
+
 @mutant(Storage, "trim")
 def old_bytes_are_sealed(_: Any) -> Any:
     """A segment that was written over a deleted one is full: its file keeps the old bytes behind its last batch."""
@@ -300,7 +310,7 @@ def written_over_while_it_is_read(keep: Any) -> Any:
 
     def bug(self: Spare, file: Any, path: str) -> None:
         keep(self, file, path)
-        self.release(file)
+        self.release(file, 0.0)
 
     return bug
 

@@ -72,7 +72,12 @@ def time_index_is_believed() -> None:
 
 @finds
 def old_bytes_follow_at_once() -> None:
-    test_no_batch_in_a_deleted_record_is_taken_for_the_next_one()
+    test_no_batch_in_a_deleted_record_is_taken_for_the_next_one(b"x")
+
+
+@finds
+def old_records_are_searched_for_damage() -> None:
+    test_no_batch_in_a_deleted_record_is_taken_for_the_next_one(b"x")
 
 
 @finds

@@ -38,13 +38,11 @@ class LogRetention:
         self.cleaner.close()
 
     def _close_later(self, log: Log, file: File) -> None:
-        """The segment is gone. Answers under way may read its file a while longer; then the next segment may be written over it, or it goes."""
+        """The segment is gone. Answers under way may read its file a while longer; then the next segment may be written over it, or it is closed."""
         self.clock.call_at(self.clock.now() + log.config.file_delete_delay_ms / 1000, lambda: self._release(log, file))
 
     def _release(self, log: Log, file: File) -> None:
-        if log.spare.release(file):
-            self.clock.call_at(self.clock.now() + log.config.segment_reuse_ms / 1000, lambda: log.spare.expire(file))
-        else:
+        if not log.spare.release(file, self.clock.now()):
             self.context.runtime.files.discard(file)
 
     # retention
@@ -82,6 +80,7 @@ class LogRetention:
     def _delete_oldest(self, partition: Partition) -> bool:
         """Return whether a segment was deleted; the rest waits for the disk."""
         log = partition.log
+        log.spare.expire(self.clock.now() - log.config.segment_reuse_ms / 1000)
         if log.failed is not None or self.replicas.partitions.get((partition.topic, partition.index)) is not partition:
             return False
         try:

@@ -6,7 +6,6 @@ A file that was cut may be whole again, and have lost what came after the cut; a
 from collections.abc import Callable, Sequence
 from random import Random
 
-from raftka.runtime import reused
 from raftka.runtime.interfaces import Buffer, File
 
 
@@ -18,7 +17,6 @@ class MemoryFile:
         self.data = bytearray()
         self.durable = 0  # bytes that power loss leaves
         self.uncut: bytes | None = None  # what the platter has, since a cut that was not flushed
-        self.old = b""  # what the file held before it was opened to be written over
 
     def append(self, buffers: Sequence[Buffer]) -> None:
         self._disk.call(f"append {self.path}")
@@ -37,13 +35,6 @@ class MemoryFile:
             self.uncut = self.uncut if self.uncut is not None else bytes(self.data[: self.durable])
             self.durable = size
         del self.data[size:]
-        self.old = b""
-
-    def show_old(self) -> None:
-        """As another process finds it: old bytes follow, behind zeros."""
-        self.data += reused.zeros_behind(len(self.data), len(self.old))
-        self.data += self.old[len(self.data) :]
-        self.old = b""
 
     def reserve(self, size: int) -> None: ...
 
@@ -77,14 +68,12 @@ class MemoryFiles:
         self.calls.append(what)
 
     def open(self, path: str, *, create: bool = False, over: bool = False) -> MemoryFile:
+        assert not over, "no retention here, whose files could be written over"
         if path not in self.files:
             if not create:
                 raise FileNotFoundError(path)
             self.files[path] = MemoryFile(path, self)
-        file = self.files[path]
-        if over:
-            file.old, file.data, file.durable = bytes(file.data), bytearray(), 0
-        return file
+        return self.files[path]
 
     def exists(self, path: str) -> bool:
         return path in self.files
@@ -143,15 +132,12 @@ class MemoryFiles:
         copied = MemoryFiles()
         for path, file in self.files.items():
             copied.files[path] = other = MemoryFile(path, copied)
-            other.data, other.durable, other.old = bytearray(file.data), file.durable, file.old
-            other.show_old()
+            other.data, other.durable = bytearray(file.data), file.durable
         return copied
 
     def process_died(self) -> None:
         """Drop the locks; written bytes stay."""
         self._locks.clear()
-        for file in self.files.values():
-            file.show_old()
 
     def power_lost(self, random: Random) -> None:
         """Lose power: any part of the unflushed bytes may have reached the disk."""
@@ -163,9 +149,9 @@ class MemoryFiles:
                 file.durable = len(file.data)
             file.uncut = None
             tail = file.data[file.durable :]
-            if not tail and not file.old:
+            if not tail:
                 continue
-            match random.randrange(4) if tail else 0:
+            match random.randrange(4):
                 case 0:
                     tail = bytearray()
                 case 1:
@@ -174,7 +160,6 @@ class MemoryFiles:
                     at = random.randrange(len(tail))
                     tail[at : at + 512] = bytes(len(tail[at : at + 512]))
             file.data[file.durable :] = tail
-            file.show_old()
             file.durable = len(file.data)
 
     def _lose_renames(self, random: Random) -> None:

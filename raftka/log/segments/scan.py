@@ -8,14 +8,13 @@ from struct import Struct
 
 from raftka.checksum import crc32c
 from raftka.runtime.interfaces import File
-from raftka.runtime.reused import END_BYTES, MOST_ZEROS_BYTES
+from raftka.runtime.reused import zeros_behind
 from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER, BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC
 
 SMALLEST_LENGTH = BATCH_HEADER_BYTES - LOG_OVERHEAD_BYTES
 BOUNDS = Struct(">qi11xi")  # base offset, length, last offset delta
 READ_BYTES = 4096  # a search walks one index interval
 WALK_BYTES = 256 * 1024
-SEARCHED_BYTES = 4 * 1024 * 1024  # behind zeros, for sound batches
 MAGIC_POSITION = 16  # of a batch
 
 Header = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]  # as BATCH_HEADER has them
@@ -70,21 +69,15 @@ def headers(file: File, position: int, end: int, read_bytes: int = WALK_BYTES) -
         position += at
 
 
-def ends_in_zeros(file: File, position: int) -> bool:
-    """As batches end that were written over something (runtime/reused.py); a byte less will do."""
-    return not any(file.read(position, END_BYTES - 1))
-
-
-def has_old_bytes(file: File, position: int) -> bool:
-    """Behind the end of the batches, at `position`, lies what they were to be written over, and nothing that was to be one of them."""
-    return ends_in_zeros(file, position) and any(file.read(position + MOST_ZEROS_BYTES, END_BYTES))
+def ends_here(file: File, position: int) -> bool:
+    """Return whether the batches were written over other bytes and end at `position`: just those zeros follow that an append writes behind itself."""
+    zeros = zeros_behind(position, file.size())
+    return position + len(zeros) < file.size() and file.read(position, len(zeros)) == zeros
 
 
 def has_sound_batch(file: File, position: int, next_offset: int, highest_offset: int) -> bool:
     """Is there, at `position` or anywhere behind it, a batch that is as it was written? In what a crash has torn off there is none."""
     size = file.size()
-    if ends_in_zeros(file, position):
-        size = min(size, position + SEARCHED_BYTES)
     for place in range(position, size, WALK_BYTES):
         window = file.read(place, WALK_BYTES + BATCH_HEADER_BYTES)
         at = window.find(MAGIC, MAGIC_POSITION, WALK_BYTES + MAGIC_POSITION)

@@ -14,7 +14,7 @@ SUFFIX = ".deleted"  # recovery sweeps files with such names
 class Spare:
     """At most one file."""
 
-    __slots__ = ("_file", "_files", "_is_durable", "_is_read", "_path")
+    __slots__ = ("_file", "_files", "_free_since", "_is_durable", "_is_read", "_path")
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -22,6 +22,7 @@ class Spare:
         self._path = ""
         self._is_durable = False  # its name is: else a loss of power could bring the deleted segment back, with other records in it
         self._is_read = False  # answers under way may still read the deleted records
+        self._free_since = 0.0  # when that ended, seconds
 
     @property
     def is_wanted(self) -> bool:
@@ -29,23 +30,23 @@ class Spare:
 
     @property
     def needs_flush(self) -> bool:
-        """Its directory must be flushed before it can be taken."""
+        """There is a file, and its directory must be flushed before the file can be taken."""
         return self._file is not None and not self._is_durable
 
     def keep(self, file: File, path: str) -> None:
-        """It is at `path`, and gets another name. Raises OSError."""
+        """Keep the file, which is at `path`, under another name. Raises OSError."""
         self._files.rename(path, path + SUFFIX)
         self._file, self._path, self._is_durable, self._is_read = file, path + SUFFIX, False, True
 
     def directory_flushed(self) -> None:
-        """After `keep`."""
+        """The new name of the file, if there is one, is on disk."""
         self._is_durable = True
 
-    def release(self, file: File) -> bool:
-        """Nobody reads the deleted records any more. Return whether the file is kept; else it is the caller's to close."""
+    def release(self, file: File, now: float) -> bool:
+        """No answer reads the deleted records any more. Return whether the file is kept; if not, the caller must close it. `now`: in seconds."""
         if file is not self._file:
             return False
-        self._is_read = False
+        self._is_read, self._free_since = False, now
         return True
 
     def take(self, path: str) -> bool:
@@ -62,6 +63,7 @@ class Spare:
         return True
 
     def drop(self) -> None:
+        """Remove the file, if there is one."""
         file, self._file = self._file, None
         if file is None:
             return
@@ -72,7 +74,7 @@ class Spare:
         if not self._is_read:
             self._files.discard(file)
 
-    def expire(self, file: File) -> None:
-        """It has waited long enough."""
-        if file is self._file:
+    def expire(self, before: float) -> None:
+        """Remove the file if it has been free since before that time (seconds)."""
+        if not self._is_read and self._free_since < before:
             self.drop()

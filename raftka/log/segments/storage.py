@@ -164,7 +164,7 @@ class Storage:
             segment.file.reserve(self.config.segment_bytes)
 
     def trim(self) -> None:
-        """What was reserved and is not used is given back, old bytes behind the end too. Everything staged is written. Raises OSError."""
+        """Give reserved room back that is not used, and cut old bytes off. Everything staged is written. Raises OSError."""
         file, is_over = self.active.file, self.active.is_over
         if self.config.preallocate or is_over:
             file.truncate(file.size())
@@ -480,7 +480,7 @@ class Storage:
 
     def _lower_recovery_point(self, offset: int) -> None:
         self._truncations += 1
-        self.spare.drop()  # what comes may have its offsets
+        self.spare.drop()  # the next batches may have offsets of those in it
         if offset < max(self.recovery_point, self.cleaned_offset):
             self.recovery_point = min(self.recovery_point, offset)
             self.settled_point = min(self.settled_point, offset)

@@ -53,7 +53,7 @@ class RealFile:
         self.closing = False
         self._close: Callable[[int], None] = os.close
         self._size = status.st_size
-        self.was_lent = self._size > 0  # its pages, to a socket (sendfile): until the client has read them. An earlier process may have done it
+        self.was_lent = self._size > 0  # sendfile gave its pages to a socket, which keeps them until the client reads; or an earlier process did
 
     def append(self, buffers: Sequence[Buffer]) -> None:
         for start in range(0, len(buffers), IOV_MAX):

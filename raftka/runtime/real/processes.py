@@ -122,6 +122,7 @@ class PacedFiles(RealFiles):
         self._pace = Pace(bytes_per_s)
 
     def open(self, path: str, *, create: bool = False, over: bool = False) -> RealFile:
+        assert not over, "work in a process of its own makes new files"
         file = self._open_as(PacedFile, path, create=create)
         file.pace = self._pace
         return file
