@@ -329,10 +329,8 @@ class Bench:
     def _measure(self, row: Row, systems: Sequence[System]) -> Results:
         """In turns, so that what the machine does meanwhile hits all alike."""
         results: Results = defaultdict(list)
-        targets = {
-            system.name: system.create_topic(row.name, row.partitions, FLUSHED if row is REPLICATED or row in (*WIDE, *SMALL) else None)
-            for system in systems
-        }
+        settings = FLUSHED if row.flushed else None
+        targets = {system.name: system.create_topic(row.name, row.partitions, settings) for system in systems}
         for run in range(-WARM_UP_RUNS, self.runs):
             for system in systems:
                 if row.filled_by and run == -WARM_UP_RUNS:
