@@ -1,5 +1,6 @@
 """Planted in the group coordinator: offsets that go back, coordinators that are none any more, members that are two."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from raftka.broker.controller.broker_lifecycle import BrokerLifecycle
@@ -8,7 +9,7 @@ from raftka.broker.coordinators.runtime import CoordinatorRuntime
 from raftka.coordinator import groups, offsets
 from raftka.coordinator.classic import rebalance as classic_rebalance
 from raftka.coordinator.classic import sync as classic_sync
-from raftka.coordinator.classic.group import ClassicGroup
+from raftka.coordinator.classic.group import ClassicGroup, Member
 from raftka.coordinator.consumer.group import ConsumerGroup
 from raftka.coordinator.consumer.groups import ConsumerGroups
 from raftka.coordinator.consumer.timers import SESSION
@@ -233,6 +234,16 @@ def everybody_gets_the_leaders_share(assign: Any) -> Any:
     def bug(group: ClassicGroup, assignments: dict[str, bytes], decision: Any) -> None:
         share = assignments.get(group.leader or "", b"")
         assign(group, dict.fromkeys(assignments, share), decision)
+
+    return bug
+
+
+@mutant(classic_rebalance, "_wait_again")
+def only_the_leader_is_waited_for_again(wait_again: Any) -> Any:
+    """The log has refused a group's assignments: nothing counts the time of members that do not ask again, and their shares lie idle (once real)."""
+
+    def bug(group: ClassicGroup, answered: Sequence[Member], decision: Any) -> None:
+        wait_again(group, [member for member in answered if member.member_id == group.leader], decision)
 
     return bug
 

@@ -16,6 +16,7 @@ from raftka.wire.errors import Code
 from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_HEARTBEAT
 from raftka.wire.messages.groups import DESCRIBE_GROUPS, JOIN_GROUP, SYNC_GROUP
 from raftka.wire.schema import Api, Req, Resp
+from tests.coordinator.test_groups import test_a_member_that_was_told_of_refused_assignments_is_waited_for_as_long_as_a_rebalance_lasts
 from tests.mutants.directed import finds
 
 SETTINGS = {"offsets.topic.num.partitions": "1", "broker.session.timeout.ms": "1000"}
@@ -207,6 +208,11 @@ async def _ask(group: GroupClient, api: Api[Req, Resp], row: Req) -> Resp:
             return await group.client.ask(await group.coordinator(), api, row)
         except NoAnswer:
             await group.rest()
+
+
+@finds
+def only_the_leader_is_waited_for_again() -> None:
+    test_a_member_that_was_told_of_refused_assignments_is_waited_for_as_long_as_a_rebalance_lasts()
 
 
 async def _join(group: GroupClient, group_id: str) -> None:

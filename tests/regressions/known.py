@@ -178,6 +178,12 @@ REGRESSIONS = (
         "scenario",
     ),
     Regression(
+        "only_the_leader_is_waited_for_again",
+        "COMMIT",
+        "The log refused a group's assignments: a member that was told so and only sent heartbeats from then on kept its share for ever.",
+        "scenario",
+    ),
+    Regression(
         "short_way_does_not_ask_for_the_id",
         "24a7445",
         "A transactional producer whose right on its id was taken away went on, as long as its requests were answered the short way.",

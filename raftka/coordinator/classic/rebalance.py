@@ -5,6 +5,7 @@
 Empty and Stable come with their records, as they are replayed. Knows no request; join.py and sync.py do.
 """
 
+from collections.abc import Sequence
 from functools import partial
 
 from raftka.coordinator.classic.group import ClassicGroup, Member, State
@@ -186,18 +187,20 @@ def assign(group: ClassicGroup, assignments: dict[str, bytes], decision: Decisio
     group.assignments = {}
     decision.timers.off(group.settling)  # the leader may have sent them twice
     decision.records.append(group_record(group.group_id, group.as_record(decision.context.wall_ms, assignments)))
-    decision.undo = partial(_ask_leader_again, group, decision)
+    answered: list[Member] = []
+    decision.undo = partial(_wait_again, group, answered, decision)
     for member in group.members.values():
         if member.sync_ticket is not None:
             decision.reply(member.sync_ticket, Synced(group.protocol_type, group.protocol_name, assignments.get(member.member_id, b"")))
             member.sync_ticket = None
+            answered.append(member)
             begin_session(group, member, decision)
 
 
-def _ask_leader_again(group: ClassicGroup, decision: Decision) -> None:
-    """The log has refused the assignments: the leader has the rebalance time-out to bring them again, whatever its session says."""
-    if group.leader in group.members:
-        group.syncing.add(group.leader)
+def _wait_again(group: ClassicGroup, answered: Sequence[Member], decision: Decision) -> None:
+    """The log has refused the assignments. The members that were told so have the rebalance time-out to ask again, whatever their sessions say."""
+    group.syncing.update(member.member_id for member in answered if group.members.get(member.member_id) is member)
+    if group.syncing:
         decision.timers.set(group.sync_phase, decision.now + group.rebalance_timeout_ms / 1000)
 
 

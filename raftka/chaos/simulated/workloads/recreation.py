@@ -62,7 +62,8 @@ class Recreator:
         self._random = client.runtime.random("recreator")
         self._generation = 0
         self._epochs: dict[tuple[bytes, int], int] = {}  # the latest of each partition's leaders that was heard of
-        self.configs: dict[str, str] = {}  # of this generation
+        self.configs: list[dict[str, str]] = []  # those that this generation may have
+        self._asked: list[dict[str, str]] = []  # for every generation
         self._of_each = client.runtime.random("settings of each generation")
         self._shorten = client.runtime.random("deleted records of each generation")
 
@@ -93,19 +94,22 @@ class Recreator:
 
     async def _create(self, earlier: bytes) -> bytes:
         request, random = CREATE_TOPICS.request, self._random
-        self.configs = {"internal.segment.bytes": random.choice(("1000", "4000", "100000")), "min.insync.replicas": "1"}
+        wanted = {"internal.segment.bytes": random.choice(("1000", "4000", "100000")), "min.insync.replicas": "1"}
         if self._of_each.random() < 0.5:
-            self.configs |= {self._of_each.choice(OTHER_SETTINGS): "86400000"}
-        configs = [request.topics.configs(name=name, value=value) for name, value in self.configs.items()]
+            wanted |= {self._of_each.choice(OTHER_SETTINGS): "86400000"}
+        self._asked.append(wanted)
+        configs = [request.topics.configs(name=name, value=value) for name, value in wanted.items()]
         topic = request.topics(name=NAME, num_partitions=PARTITIONS, replication_factor=random.choice((2, 3)), configs=configs)
         while True:
             row = await self.client.anybody(CREATE_TOPICS, request(topics=[topic], timeout_ms=2000))
             code = Code(row.topics[0].error_code)
             if code is Code.NONE:
+                self.configs = [wanted]
                 return bytes(row.topics[0].topic_id)
-            if code is Code.TOPIC_ALREADY_EXISTS:  # an attempt of ours whose answer was lost
+            if code is Code.TOPIC_ALREADY_EXISTS:  # by an attempt whose answer was lost, perhaps one for an earlier generation that came late
                 topic_id = await self._id_by_name()
                 if topic_id not in (earlier, ZERO_UUID):
+                    self.configs = self._asked
                     return topic_id
             elif code not in CREATION_PASSES:
                 self.wrong.append(f"{NAME} cannot be made again: {code.name}")
@@ -283,8 +287,9 @@ class RecreationWork:
         """Nothing of an earlier generation is left where the name would bring it back, nor what it was set to."""
         found = []
         for node_id, node in sorted(cluster.living.items()):
-            if dict(node.image.config(TOPIC, NAME)) != self.recreator.configs:
-                found.append(f"n{node_id}: {NAME} has {dict(node.image.config(TOPIC, NAME))}, it was made with {self.recreator.configs}")
+            configs = dict(node.image.config(TOPIC, NAME))
+            if configs not in self.recreator.configs:
+                found.append(f"n{node_id}: {NAME} has {configs}, it was made with one of {self.recreator.configs}")
             if node_id not in cluster.controllers:
                 logs = node.replicas.logs
                 mine = self.recreator.topic_id, None  # None: its name was never written, because the disk was full
