@@ -179,7 +179,7 @@ REGRESSIONS = (
     ),
     Regression(
         "only_the_leader_is_waited_for_again",
-        "COMMIT",
+        "2ea85bb0",
         "The log refused a group's assignments: a member that was told so and only sent heartbeats from then on kept its share for ever.",
         "scenario",
     ),
