@@ -16,13 +16,14 @@ PLAIN_OFFSETS = 50_000  # so many offsets, and a snapshot is due even when no id
 
 
 class DurableLog(Storage):
-    __slots__ = ("_snapshots", "epochs", "producers", "retention_waits")
+    __slots__ = ("_checkpointed", "_snapshots", "epochs", "producers", "retention_waits")
 
     def __init__(self, files: Files, directory: str, config: LogConfig, found: Recovered) -> None:
         super().__init__(files, directory, config, found.segments, found.end_offset)
         self.epochs = found.epochs
         self.producers: ProducerState = found.producers
         self._snapshots = found.snapshots
+        self._checkpointed: list[File | str] = []  # by the checkpoint under way, and no part of what another one would flush
         self.retention_waits = False  # for a checkpoint: a segment has had its time, and what it tells of producers is nowhere else on disk yet
 
     def _sealed(self) -> None:
@@ -66,12 +67,15 @@ class DurableLog(Storage):
         snapshots = self._snapshots.unflushed.copy()
         files: list[File | str] = [*behind, *(self.active.index_files or ()), *epochs]
         files += self._flushes.unflushed  # also where answers wait for the disk: they may not have waited for what lies there
+        names = [] if self._sync else self._take_names()
         if not self._sync:
-            files += self._take_names()
             self._flushes.dirty = []
+        files += names
+        self._checkpointed += [*behind, *names]
         offset, truncations = self.written_offset, self._truncations
 
         def settle(flushed: bool) -> list[str]:
+            self._checkpointed = []
             for file in (*behind, *epochs):
                 file.close()
             if flushed:
@@ -113,6 +117,7 @@ class DurableLog(Storage):
                 if self.end_offset != self._snapshots.newest:
                     self._take_snapshot()
                 files, settle = self.begin_checkpoint()
+                files += [each for each in self._checkpointed if each not in files]  # of one that is under way, and may come too late
                 for segment in self.segments[max(0, self._slot_of(self.recovery_point)) :]:
                     files.append(segment.file)
                 for file in files:

@@ -340,3 +340,15 @@ def removed_segments_come_back(cut: Any) -> Any:
         return found
 
     return bug
+
+
+@mutant(DurableLog, "begin_checkpoint")
+def closes_without_the_checkpoint_under_way(begin: Any) -> Any:
+    """A log is closed in good order during a checkpoint: nobody waits for what that flushes, and a loss of power takes it (once real)."""
+
+    def bug(self: DurableLog) -> Any:
+        found = begin(self)
+        self._checkpointed = []
+        return found
+
+    return bug

@@ -9,7 +9,10 @@ from raftka.runtime.simulated.world import World
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.records import build_batch
 from tests.log.given import DIRECTORY, NOW, append, batch, checkpoint, disk, flush, open_log
-from tests.log.test_life import test_no_flipped_bit_of_a_time_index_makes_retention_delete_what_is_young
+from tests.log.test_life import (
+    test_all_is_on_disk_when_a_log_is_closed_during_a_checkpoint,
+    test_no_flipped_bit_of_a_time_index_makes_retention_delete_what_is_young,
+)
 from tests.log.test_recovery import test_what_was_removed_behind_an_empty_segment_does_not_come_back
 from tests.log.test_spare import (
     test_a_client_reads_the_records_that_were_sent_to_it_however_late,
@@ -108,6 +111,11 @@ def pages_in_a_socket_are_written_over() -> None:
 @finds
 def spare_outlives_a_truncation() -> None:
     test_a_truncation_drops_it()
+
+
+@finds
+def closes_without_the_checkpoint_under_way() -> None:
+    test_all_is_on_disk_when_a_log_is_closed_during_a_checkpoint("fsync")
 
 
 @finds
