@@ -179,7 +179,7 @@ REGRESSIONS = (
     ),
     Regression(
         "closes_without_the_checkpoint_under_way",
-        "COMMIT",
+        "d18ddfb8",
         "A node ended in good order during a checkpoint, and lost power at once: the index of aborted transactions lacked what that was to flush,"
         " and readers of committed records were shown aborted ones.",
         "scenario",
