@@ -77,6 +77,8 @@ KEPT = {
     ("swarm", 410558): "a client that compares answers with the broker's log looked into that of one that had just died, and ended silently",
     ("swarm", 410603): "with flush=os a flush failed, the next process claimed what the page cache had, and a power loss left a hole in the log",
     ("swarm", 250244): "a node that no partition needed was to be started later than the rest: the life was judged before it had its disk back",
+    ("swarm", 22214): "a log refused a group's assignments: of the members that were told so, only the leader had a time-out to ask again",
+    ("swarm", 22963): "a client's request to make a topic arrived when that topic was deleted again: the judge took its settings for left over",
     ("swarm", 554064): "a bit flipped in a time index while the broker was down, and retention deleted a segment that was eight seconds old",
     ("swarm", 552367): "a producer sent six batches behind one that had timed out, as no client does: the log did not know it any more",
     ("swarm", 551122): "a replica went elsewhere and came back while a directory was away: the next start found its log twice and ended",
