@@ -23,7 +23,7 @@ class DurableLog(Storage):
         self.epochs = found.epochs
         self.producers: ProducerState = found.producers
         self._snapshots = found.snapshots
-        self._checkpointed: list[File | str] = []  # by the checkpoint under way, and no part of what another one would flush
+        self._checkpointed: list[File | str] = []  # what the checkpoint under way flushes, and the next one would not
         self.retention_waits = False  # for a checkpoint: a segment has had its time, and what it tells of producers is nowhere else on disk yet
 
     def _sealed(self) -> None:
@@ -67,11 +67,12 @@ class DurableLog(Storage):
         snapshots = self._snapshots.unflushed.copy()
         files: list[File | str] = [*behind, *(self.active.index_files or ()), *epochs]
         files += self._flushes.unflushed  # also where answers wait for the disk: they may not have waited for what lies there
-        names = [] if self._sync else self._take_names()
+        self._checkpointed += behind
         if not self._sync:
+            names = self._take_names()
+            files += names
+            self._checkpointed += names
             self._flushes.dirty = []
-        files += names
-        self._checkpointed += [*behind, *names]
         offset, truncations = self.written_offset, self._truncations
 
         def settle(flushed: bool) -> list[str]:
@@ -117,7 +118,7 @@ class DurableLog(Storage):
                 if self.end_offset != self._snapshots.newest:
                     self._take_snapshot()
                 files, settle = self.begin_checkpoint()
-                files += [each for each in self._checkpointed if each not in files]  # of one that is under way, and may come too late
+                files += [each for each in self._checkpointed if each not in files]  # a checkpoint under way may flush them too late
                 for segment in self.segments[max(0, self._slot_of(self.recovery_point)) :]:
                     files.append(segment.file)
                 for file in files:
