@@ -18,7 +18,7 @@ FOLDER = Path(raftka.wire.messages.__path__[0])
 PLAIN = {"bool": "bool", "float64": "float", "uuid": "bytes", "string": "str", "bytes": "bytes"}  # others are int
 IMPORTS = (
     ("from collections.abc import ", ("Sequence",), "\n\n"),
-    ("from raftka.wire.field_types import ", ("Many", "One", "RecordBytes", "Records", "Rows"), "\n"),
+    ("from raftka.wire.field_types import ", ("Many", "One", "OwnedRecords", "RecordBytes", "Records", "Rows"), "\n"),
     ("from raftka.wire.schema import ", ("Api", "Row"), "\n"),
 )
 
@@ -39,14 +39,18 @@ def stub(module: ModuleType) -> str:
     """The text of a module's stub. Raises ValueError when two structs of the module have one name."""
     apis = apis_of(module)
     structs: dict[str, Struct] = {}
+    requests: set[str] = set()
     for api in apis.values():
+        requests.update(struct.name for struct in api.request.struct.structs())
         for message in (api.request, api.response):
             for struct in message.struct.structs():
                 if structs.setdefault(struct.name, struct) is not struct:
                     raise ValueError(f"{module.__name__}: two structs are called {struct.name}")
     numbers = "".join(f"{name}: int\n" for name, value in vars(module).items() if isinstance(value, int))
     names = "".join(f"{name}: Api[{api.request.__name__}, {api.response.__name__}]\n" for name, api in apis.items())
-    body = "\n".join([*([numbers] if numbers else []), *[_class(struct) for struct in reversed(structs.values())], names])
+    body = "\n".join(
+        [*([numbers] if numbers else []), *[_class(struct, owned=struct.name in requests) for struct in reversed(structs.values())], names]
+    )
     return f'"""Written by `./run stubs`, not by hand."""\n\n{_imports(body)}\n{body}'
 
 
@@ -56,10 +60,11 @@ def _imports(body: str) -> str:
     return "".join(head + ", ".join(names) + end for head, names, end in used if names)
 
 
-def _class(struct: Struct) -> str:
+def _class(struct: Struct, *, owned: bool) -> str:
+    """`owned`: of a request, whose records the broker may keep."""
     if not struct.fields:
         return f"class {struct.name}(Row): ...\n"
-    fields = "".join(f"    {field.name}: {_type(field)}\n" for field in struct.fields)
+    fields = "".join(f"    {field.name}: {_type(field, owned=owned)}\n" for field in struct.fields)
     values = "".join(f"        {field.name}: {_given(field)} = ...,\n" for field in struct.fields)
     return f"class {struct.name}(Row):\n{fields}    def __init__(\n        self,\n        *,\n{values}    ) -> None: ...\n"
 
@@ -68,10 +73,10 @@ def _null(field: Field) -> str:
     return " | None" if field.nullable != NO_VERSION or field.default is None else ""
 
 
-def _type(field: Field) -> str:
+def _type(field: Field, *, owned: bool) -> str:
     """Of the attribute."""
     if field.kind == "records":
-        return "Records"
+        return "OwnedRecords" if owned else "Records"
     if field.struct is None:
         return _given(field)
     row = field.struct.name

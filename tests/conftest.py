@@ -1,14 +1,18 @@
 """Options of the whole test run."""
 
 import json
+import os
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from raftka.runtime.memory import VARIABLE
 from raftka.testing import Cluster
 from tests.nearest import COSTS, FAR, ROOT, nearest
+
+os.environ.setdefault(VARIABLE, "1")  # of all nodes that tests start: see raftka/runtime/memory.py
 
 NEAREST = pytest.StashKey[dict[str, int]]()
 _spent: defaultdict[str, float] = defaultdict(float)  # seconds by test file, where xdist's workers report to

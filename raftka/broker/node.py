@@ -66,7 +66,7 @@ class Node:
         self.runtime, self.events, self.metrics, self.metadata = runtime, events, context.metrics, context.metadata
         self.node_id = settings.node_id
         runtime.watch_turns(TurnTimes(self.metrics, events))
-        self.pool = FramePool(runtime.clock.at_turn_end)
+        self.pool = FramePool(runtime.clock.at_turn_end, runtime.poison)
         self.dispatcher = Dispatcher(context, self.pool)
         self.acls = AclAuthorizer(context) if settings["authorizer.class.name"] else None
         if self.acls is not None:

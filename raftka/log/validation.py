@@ -73,10 +73,6 @@ class NeedsSchemas(KafkaError):
         self.rules = rules
         self._rest = now_ms, config, partition
 
-    def keep(self) -> None:
-        """They will be gone."""
-        self.batch = memoryview(bytearray(self.batch))
-
     @property
     def is_small(self) -> bool:
         """Its records may be read within a turn."""
@@ -110,10 +106,6 @@ class TakesLong(KafkaError):
     @property
     def opened_bytes(self) -> int:
         return opened_bytes(self.batch)
-
-    def keep(self) -> None:
-        """They will be gone."""
-        self.batch = memoryview(bytearray(self.batch))
 
     def prepared(self) -> Prepared:
         """For the log to append as it is. Raises RefusedRecords."""

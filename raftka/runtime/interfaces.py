@@ -230,6 +230,9 @@ class Runtime(Protocol):
     def files(self) -> Files: ...
     @property
     def offload(self) -> Offload: ...
+    @property
+    def poison(self) -> Callable[[bytearray], None] | None:
+        """In a debug run: overwrites a buffer when this turn is over, as the network does with received bytes. See memory.py."""
 
     def random(self, stream: str) -> Random:
         """The node's random stream of that name: the same object each time; seeded in the simulation. SECRETS: from the operating system."""

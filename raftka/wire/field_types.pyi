@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Generic, TypeVar, overload
 
 from raftka.runtime.interfaces import Buffer, FileSpan
+from raftka.runtime.memory import Owned
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.rows import Row
 
@@ -34,7 +35,13 @@ class Many(Generic[InnerRow, Value]):
     def __set__(self, row: Row, value: Value | EncodedRows[InnerRow]) -> None: ...
 
 class Records:
-    """A decoded row has a slice of its message."""
+    """Of a response: a decoded row has a slice of its message, which may be gone with the turn."""
 
     def __get__(self, row: Row, owner: type[Row]) -> memoryview | None: ...
+    def __set__(self, row: Row, value: RecordBytes | None) -> None: ...
+
+class OwnedRecords:
+    """Of a request: a decoded row has a slice of its frame, which the request owns."""
+
+    def __get__(self, row: Row, owner: type[Row]) -> Owned | None: ...
     def __set__(self, row: Row, value: RecordBytes | None) -> None: ...

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from raftka.broker.network.connection import DRIP_BYTES, TURN_S, ServerConnection, Slot
-from raftka.broker.network.frame_pool import KEPT_BYTES, LOOK, FramePool
+from raftka.broker.network.frame_pool import KEPT_BYTES, LOOK, WORTH_KEEPING_BYTES, FramePool
 from raftka.broker.telemetry.metrics import Metrics
 from raftka.limits import IDLE_SECONDS, OUTPUT_BYTES, PARTIAL_BYTES, PARTIAL_FRAME_SECONDS, REQUEST_BYTES, REQUESTS_IN_HAND
 from raftka.wire.frame import FrameBuffer
@@ -154,6 +154,21 @@ def test_large_frames_of_many_connections_share_few_buffers() -> None:
                 turn.pop()()
         assert not pool.taken_bytes
     assert pool._free_bytes < 20_000_000
+
+
+@pytest.mark.parametrize("size", [1_000, 100_000])
+def test_a_debug_run_overwrites_a_buffer_that_comes_back_and_is_not_held(size: int) -> None:
+    turn: list[Callable[[], None]] = []
+    poisoned: list[bytearray] = []
+    pool = FramePool(turn.append, poisoned.append)
+    buffer, held = pool.take(size, size), pool.take(WORTH_KEEPING_BYTES, WORTH_KEEPING_BYTES)
+    for each in (buffer, held):
+        pool.give_at_turn_end(each)
+    pool.hold(memoryview(held))
+    while turn:
+        turn.pop()()
+
+    assert [len(each) for each in poisoned] == [size]
 
 
 def test_buffers_that_nobody_needs_any_more_are_given_back() -> None:

@@ -1,11 +1,16 @@
-"""Planted where requests that come in one piece are answered together: what each of them must have, and where the first begins."""
+"""Planted where requests come in: what each of those that are answered together must have, where the first begins, and that a request owns its
+bytes."""
 
 from typing import Any
 
+from raftka.broker.network import dispatch
+from raftka.broker.network.request import Request
 from raftka.checksum import crc32c
 from raftka.log.log import Log
+from raftka.runtime.memory import Owned
 from raftka.wire.frame import FrameBuffer
-from tests.mutants.registry import mutant
+from raftka.wire.messages.produce import ProduceRequest
+from tests.mutants.registry import mutant, part_of
 
 
 @mutant(Log, "append_alike")
@@ -22,3 +27,22 @@ def alike_batches_have_any_crc(append_alike: Any) -> Any:
 def alike_requests_begin_anywhere(_: Any) -> Any:
     """Bytes in the middle of a request that look like requests are taken for requests: the broker carries out a value that a client stores."""
     return property(lambda self: True)
+
+
+@mutant(dispatch, "owned")
+def requests_lie_in_the_receive_buffer(owned: Any) -> Any:
+    """A request is copied when its handler is interrupted: what the handler took from it before lies in bytes that are received anew."""
+    return lambda view: view if len(view) <= dispatch.LONG_FRAME_BYTES else owned(view)
+
+
+@part_of(requests_lie_in_the_receive_buffer, Request, "keep")
+def records_are_copied_late(keep: Any) -> Any:
+    def bug(self: Request[Any], pool: Any) -> None:
+        if isinstance(self.body, ProduceRequest) and self.frame and not pool.lends(self.frame):
+            for topic in self.body.topic_data:
+                for partition in topic.partition_data:
+                    if partition.records is not None:
+                        partition.records = Owned(memoryview(bytearray(partition.records)))
+        keep(self, pool)
+
+    return bug

@@ -1,9 +1,11 @@
-"""Directed simulations of requests that come in one piece: see directed.py."""
+"""Directed simulations of requests that come in one piece, or are carried out in several: see directed.py."""
 
 from raftka.wire.messages.produce import PRODUCE
 from tests.broker.requests import produced
 from tests.broker.stage import Stage, decoded
 from tests.broker.test_alike_requests import give, many, one, prepared, told
+from tests.broker.test_owned_bytes import PARTITIONS, busy, sent
+from tests.broker.test_transactions import Client
 from tests.mutants.directed import finds
 
 
@@ -30,3 +32,12 @@ def alike_requests_begin_anywhere() -> None:
             give(stage, server, piece)
         told(stage, wire)
         assert stage.partition("t").log.end_offset == 6, "the value of a record is taken for requests"
+
+
+@finds
+def requests_lie_in_the_receive_buffer() -> None:
+    with Stage() as stage, busy():
+        stage.create("t", PARTITIONS)
+        client = Client(stage)
+        client.init()
+        assert {code for _, code in sent(client, 0)} == {0}, "a partition of a transactional request is refused"

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 import pytest
 
 from raftka.runtime.interfaces import Transport
+from raftka.runtime.memory import POISON_BYTE
 from raftka.runtime.real.network import LARGE_BYTES, READ_BYTES, RealNetwork, RealTransport
 from raftka.runtime.real.turn import Turn
 
@@ -115,3 +116,37 @@ def test_memory_is_given_back_before_many_connections_have_taken_too_much(networ
         network.turn()
     assert at_ends == [140_000, 280_000, 420_000]
     assert network.lent_bytes == 0
+
+
+class Keeper(Reader):
+    """Keeps views of what it receives, which it must not."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.kept: list[memoryview] = []
+        self.seen: list[bytes] = []
+
+    def receive(self, view: memoryview) -> None:
+        self.kept.append(view)
+        self.seen.append(bytes(view))
+
+
+@pytest.mark.parametrize("poisons", [False, True])
+def test_a_debug_run_overwrites_what_a_turn_has_received(poisons: bool) -> None:
+    network, keeper, lent = RealNetwork(Turn(), lambda *_: None, poisons=poisons), Keeper(), bytearray(b"lent to a frame")
+    ours, theirs = socket.socketpair()
+    try:
+        theirs.setblocking(False)
+        RealTransport(network, theirs, keeper, "peer", connecting=False)
+        ours.sendall(b"come")
+        if poisons:
+            network.poisoned.append(lent)
+
+        assert network.turn(1.0)
+
+        assert keeper.seen == [b"come"]
+        assert bytes(keeper.kept[0]) == (POISON_BYTE * 4 if poisons else b"come")
+        assert bytes(lent) == (POISON_BYTE * len(lent) if poisons else b"lent to a frame")
+    finally:
+        network.stop(reset=False)
+        ours.close()

@@ -17,6 +17,7 @@ from raftka.broker.replica.partition import Partition
 from raftka.limits import PARKED_REQUESTS
 from raftka.replication.partition import LeaderState
 from raftka.runtime.interfaces import FileSpan
+from raftka.runtime.memory import NO_BYTES
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.fetch import FETCH, FetchRequest, FetchResponse
 from raftka.wire.replica_fetch import EPOCH, MOST, VERSION, Asked, Told, answer_frame, read_topics, topics_begin
@@ -130,7 +131,7 @@ class FollowPlan:
 
     def request(self, connection: ServerConnection, correlation_id: int) -> Request[FetchRequest]:
         """For the long way. The session has what stood in the frame."""
-        return Request(FETCH, VERSION, correlation_id, self.body, connection.session, connection, self.dispatcher, memoryview(b""), self.body_at)
+        return Request(FETCH, VERSION, correlation_id, self.body, connection.session, connection, self.dispatcher, NO_BYTES, self.body_at)
 
     def read(self, looked: Iterable[CachedPartition]) -> list[Found] | None:
         """Note the offset of each that the follower has on its disk, and find the records behind it. None: a partition is not plain."""

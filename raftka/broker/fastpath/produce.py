@@ -15,6 +15,7 @@ from raftka.broker.network.access.authorizer import TOPIC, TRANSACTIONAL_ID, Res
 from raftka.broker.network.connection import ServerConnection, Slot
 from raftka.broker.replica.partition import Partition
 from raftka.limits import REQUESTS_IN_HAND
+from raftka.runtime.memory import NO_BYTES
 from raftka.wire.codec import Piece, varint
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.frame import decode_response_header
@@ -115,7 +116,7 @@ class ProducePlan:
         if frame[end:] != (NO_TAGS if flexible else b""):
             return None  # tags behind the records, or bytes behind the request
         prefix = bytes(frame[HEAD_END:at])
-        request.frame = frame[:0]  # it lives as long as the plan
+        request.frame = NO_BYTES  # it lives as long as the plan
         request.body.topic_data[0].partition_data[0].records = None
         return cls(request, partition, context, prefix, flexible)
 

@@ -23,6 +23,7 @@ from raftka.broker.schemas.dead_letters import Origin
 from raftka.log.checkpoints import uuid_text
 from raftka.log.producers.markers import VERSION_1, VERSION_2
 from raftka.log.validation import MAGIC_POSITION, NeedsSchemas, Prepared, RefusedRecords, TakesLong, one_batch
+from raftka.runtime.memory import Owned
 from raftka.wire.errors import Code, KafkaError, ProtocolError, without_frames
 from raftka.wire.messages.produce import PRODUCE, PartitionProduceData, PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceData
 from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER_BYTES, COMPRESSION_MASK, MAGIC, TRANSACTIONAL, read_header
@@ -85,7 +86,7 @@ def _may_use_its_id(request: Request[ProduceRequest]) -> bool:
     return transactional_id is not None and request.may("WRITE", (TRANSACTIONAL_ID, transactional_id))
 
 
-def _transactional(records: memoryview | None) -> bool:
+def _transactional(records: Owned | None) -> bool:
     if records is None or len(records) < BATCH_HEADER_BYTES or records[MAGIC_POSITION] != MAGIC:
         return False
     return bool(records[ATTRIBUTES_POSITION + 1] & TRANSACTIONAL)
@@ -117,7 +118,6 @@ class _Produce:
         self.failed = False
         self.pending: Delayed | None = None
         self.waiting = 1  # partitions, and ourselves until all are appended
-        self.kept = False  # its bytes are our own, no longer those of this turn
         self.now_ms = services.context.runtime.clock.wall_ms()
         self.topics = {id(topic): place for place, topic in enumerate(request.body.topic_data)}
         self.left = deque((topic, partition) for topic in request.body.topic_data for partition in topic.partition_data)
@@ -142,7 +142,7 @@ class _Produce:
     def _question(self) -> Steps[Question | None]:
         """About the partitions whose batches would begin a transaction. None: there are none."""
         request, producers = self.request, set()
-        asked = []
+        asked: list[tuple[TopicProduceData, PartitionProduceData, Owned]] = []
         for topic, partition in self.left:
             records = partition.records
             if records is not None and _transactional(records):
@@ -220,17 +220,11 @@ class _Produce:
         request.connection.hold()
         if self.pending is None and request.body.acks != 0:
             self.pending = Delayed(request)
-        if not self.kept:
-            self.kept = True
-            request.keep(self.services.pool)
+        request.keep(self.services.pool)
 
     def _run_beside(self, partition: PartitionProduceData, much: TakesLong) -> None:
         """Nothing behind it on this connection is looked at meanwhile: what comes first is first in the log."""
-        request = self.request
-        is_safe = self.kept or request.owns_frame or self.services.pool.lends(request.frame)
         self._hold()
-        if not is_safe:
-            much.keep()
         partition.records = much.batch
         self.services.background.run(much.opened_bytes, partial(_outcome, much), self._append_rest, self._is_waited_for)
 
@@ -241,12 +235,8 @@ class _Produce:
 
         def hold() -> None:
             nonlocal is_held
-            request = self.request
-            is_safe = self.kept or request.owns_frame or self.services.pool.lends(request.frame)
             self._hold()
             is_held = True
-            if not is_safe:
-                needed.keep()
             partition.records = needed.batch
 
         def done(outcome: Outcome) -> None:
@@ -329,7 +319,7 @@ class _Produce:
         )
         return row, partition, following
 
-    def _check(self, partition: Partition, records: memoryview) -> None:
+    def _check(self, partition: Partition, records: Owned) -> None:
         request = self.request
         if request.version < 7 and len(records) >= BATCH_HEADER_BYTES and records[ATTRIBUTES_POSITION + 1] & COMPRESSION_MASK == ZSTD:
             raise KafkaError(Code.UNSUPPORTED_COMPRESSION_TYPE)

@@ -21,6 +21,7 @@ from raftka.broker.network.long_work import LongWork, Steps, Unfinished, drained
 from raftka.broker.network.quotas.client_quotas import ClientQuotas
 from raftka.broker.network.request import Delayed, Request
 from raftka.broker.telemetry.metrics import SAMPLED, Latency
+from raftka.runtime.memory import Owned, owned
 from raftka.wire.errors import Code, KafkaError, ProtocolError, limit_of
 from raftka.wire.frame import RequestHeader, decode_request_header, encode_response
 from raftka.wire.rows import free
@@ -175,8 +176,9 @@ class Dispatcher:
             plan.kind.sum_s += count * (self.now() - self.began)
         return count
 
-    def _decode(self, connection: ServerConnection, api: AnyApi, version: int, frame: memoryview) -> Request[Row]:
+    def _decode(self, connection: ServerConnection, api: AnyApi, version: int, received: memoryview) -> Request[Row]:
         began_s = self.cpu_s() if self.quotas.active else 0.0
+        frame = owned(received)  # its handler may go on in a later turn, and cannot know beforehand
         header, position = self._header(connection, api, version, frame)
         body, _ = api.decode_request(version, frame, position)
         request = Request(api, version, header.correlation_id, body, connection.session, connection, self, frame, position)
@@ -193,15 +195,11 @@ class Dispatcher:
             connection.pipeline = None
         return header, position
 
-    def _decode_long(self, connection: ServerConnection, registration: Registration, version: int, frame: memoryview) -> None:
+    def _decode_long(self, connection: ServerConnection, registration: Registration, version: int, received: memoryview) -> None:
         api, pool = registration.api, self.pool
-        lent = pool.lends(frame)
-        if not lent:
-            frame = memoryview(bytearray(frame))  # it may be read in later turns too
+        frame = Owned(received) if pool.lends(received) else owned(received)  # the pool's buffer is held when a later turn reads it
         header, position = self._header(connection, api, version, frame)
-        request: Request[Row] = Request(
-            api, version, header.correlation_id, api.request(), connection.session, connection, self, frame, position, not lent
-        )
+        request: Request[Row] = Request(api, version, header.correlation_id, api.request(), connection.session, connection, self, frame, position)
         steps = api.decode_request_in_steps(version, frame, position)
         done, wanted = partial(self._decoded, registration, request), partial(self.wanted, request)
         if self.quotas.active:
@@ -212,10 +210,9 @@ class Dispatcher:
                 raise Unfinished
             request.body, _ = self.long_work.begin(steps)
         except Unfinished:
-            if lent:
-                pool.hold(frame)
+            pool.hold(frame)
             connection.hold()
-            request.owns_frame, request.slot = True, connection.slot()
+            request.slot = connection.slot()
             if self.long_requests.has(request):
                 resume()
         except ProtocolError:

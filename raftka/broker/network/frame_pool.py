@@ -12,8 +12,10 @@ LOOK = 256  # buffers that come back, between two looks for those that nobody ne
 class FramePool:
     """A fresh 1 MB buffer for each frame would cost 65 % more CPU than one that is used again (page faults)."""
 
-    def __init__(self, at_turn_end: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(self, at_turn_end: Callable[[Callable[[], None]], None], poison: Callable[[bytearray], None] | None = None) -> None:
+        """`poison`: in a debug run, overwrites a buffer that came back when its turn is over."""
         self._at_turn_end = at_turn_end
+        self._poison = poison
         self._free: list[bytearray] = []
         self._free_bytes = 0
         self._least_free = 0  # buffers, since the last look: so many nobody has needed
@@ -46,6 +48,8 @@ class FramePool:
             if not self._returned:
                 self._at_turn_end(self._keep)
             self._returned.append(buffer)
+        elif self._poison is not None:
+            self._poison(buffer)  # no frame gets it again, but a view of it may not be kept either
 
     def discard(self, buffer: bytearray) -> None:
         self.taken_bytes -= len(buffer)
@@ -60,6 +64,8 @@ class FramePool:
 
     def _keep(self) -> None:
         for buffer in self._returned:
+            if self._poison is not None:
+                self._poison(buffer)
             if self._free_bytes + len(buffer) <= KEPT_BYTES:
                 self._free.append(buffer)
                 self._free_bytes += len(buffer)

@@ -11,10 +11,10 @@ from raftka.broker.network.long_work import LongWork, Steps, T
 from raftka.broker.network.quotas.meter import Meter
 from raftka.broker.network.session import Session
 from raftka.broker.telemetry.metrics import Latency, Metrics
+from raftka.runtime.memory import NO_BYTES, Owned
 from raftka.wire.codec import Piece
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.frame import encode_response
-from raftka.wire.messages.produce import ProduceRequest
 from raftka.wire.schema import AnyApi, Element, Row
 
 Body_co = TypeVar("Body_co", bound=Row, covariant=True)
@@ -86,25 +86,17 @@ class Request(Generic[Body_co]):
     session: Session
     connection: ServerConnection
     dispatcher: Answering = field(repr=False)
-    frame: memoryview = field(repr=False)
+    frame: Owned = field(repr=False)  # empty from the first later turn on; the body's records are parts of it
     body_position: int  # in the frame
-    owns_frame: bool = False  # nobody else uses the frame's memory
     goes_on: bool = False  # its handler is at work in later turns too
     stays: bool = False  # among the long requests until its answer is written, also when that comes later
     slot: Slot | None = None  # its place among the answers, once it goes on in a later turn
     meter: Meter | None = field(default=None, repr=False)  # of a client with quotas
 
     def keep(self, pool: FramePool) -> None:
-        """Keep the parts of the frame that are still read: the request goes on in a later turn, when the frame's memory may be used again."""
-        if pool.lends(self.frame):
-            pool.hold(self.frame)
-        elif isinstance(self.body, ProduceRequest) and not self.owns_frame:
-            for topic in self.body.topic_data:
-                for partition in topic.partition_data:
-                    if partition.records is not None:
-                        partition.records = memoryview(bytearray(partition.records))
-        self.owns_frame = True
-        self.frame = self.frame[:0]
+        """The request goes on in a later turn: its frame's buffer is given to no other frame."""
+        pool.hold(self.frame)
+        self.frame = NO_BYTES
 
     def encoded_rows(self, row: type[Element], count: int = 0) -> EncodedRows[Element]:
         """For an array of the answer that may be long; `row` is the class of its elements, `count` the number of all, if it is known."""

@@ -1,5 +1,6 @@
 """A connection to a broker over a blocking socket. Knows no cluster and no retry."""
 
+import os
 import socket
 import time
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Generic
 
 from raftka.client.connection import Address, ClientConnection, Secured, open_connection
 from raftka.runtime import interfaces
+from raftka.runtime.memory import VARIABLE, poison
 from raftka.runtime.real.files import lend
 from raftka.security.client_security import PLAINTEXT, ClientSecurity, Outside
 from raftka.security.tls_connection import Side, TlsConnection, at_once
@@ -40,6 +42,7 @@ class Connection:
         self.peer = name_of(address)
         self._answer_s = answer_s
         self._buffer = memoryview(bytearray(BUFFER_BYTES))
+        self._poisons = os.environ.get(VARIABLE) == "1"
         self._security = security
         self._socket: socket.socket
         self._side: interfaces.Connection  # what the bytes go through: the core, or TLS around it
@@ -104,6 +107,8 @@ class Connection:
         self._flush()
         room = self._side.room()
         room = self._buffer if room is None else room
+        if self._poisons:
+            poison(self._buffer)
         size = self._socket.recv_into(room)
         self._side.receive(room[:size])
         self._flush()

@@ -17,6 +17,7 @@ from time import monotonic
 from typing import Protocol
 
 from raftka.runtime.interfaces import LONG_PIECE_S, Buffer, Connection, FileSpan
+from raftka.runtime.memory import poison
 from raftka.runtime.real.descriptors import CLOSED_FIRST, Spare, moved
 from raftka.runtime.real.sending import REST_BYTES, Sender, unpin
 from raftka.runtime.real.turn import Turn
@@ -283,7 +284,7 @@ class RealListener:
 
 
 class RealNetwork:
-    def __init__(self, turn: Turn, offload: Callable[..., None]) -> None:
+    def __init__(self, turn: Turn, offload: Callable[..., None], *, poisons: bool = False) -> None:
         self.current = turn
         self.epoll = select.epoll()
         self.transports: dict[int, Reader] = {}
@@ -296,6 +297,8 @@ class RealNetwork:
         self.last_for_connections: int = descriptors * 3 // 4 if descriptors > 0 else sys.maxsize  # those beyond are for logs
         self.closed_first = min(CLOSED_FIRST, descriptors // 2) if descriptors > 0 else CLOSED_FIRST
         self._offload = offload
+        self._poisons = poisons
+        self.poisoned: list[bytearray] = []  # when this turn is over
         self._stopped = False
 
     def listen(self, host: str, port: int, accept: Callable[[], Connection | None], *, first: bool = False) -> RealListener:
@@ -388,7 +391,15 @@ class RealNetwork:
                     turn.long(now, piece)
                 turn.began = now
         turn.active = False
+        if self._poisons:
+            self._poison()
         self.arena_used = self.lent_bytes = 0
+
+    def _poison(self) -> None:
+        poison(self.arena[: self.arena_used])
+        for buffer in self.poisoned:
+            poison(buffer)
+        self.poisoned.clear()
 
     def _flush_woken(self) -> None:
         woken, self.current.woken = self.current.woken, []

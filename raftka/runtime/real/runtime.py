@@ -17,6 +17,7 @@ from typing import TypeVar
 import trio
 
 from raftka.runtime.interfaces import SECRETS, TurnWatch
+from raftka.runtime.memory import VARIABLE
 from raftka.runtime.real.clock import RealClock
 from raftka.runtime.real.files import RealFiles, lend
 from raftka.runtime.real.loops import AroundTrio, BesideOthers
@@ -100,7 +101,9 @@ class RealRuntime:
         self.clock = RealClock(turn)
         self.offload = RealOffload(self._post)
         self.files = RealFiles(self._post, turn.at_last)
-        self.network = RealNetwork(turn, self.offload.run)
+        poisons = os.environ.get(VARIABLE) == "1"
+        self.network = RealNetwork(turn, self.offload.run, poisons=poisons)
+        self.poison = self.network.poisoned.append if poisons else None
         self.network.watch(self._eventfd, self)
         self.network.watch(self.files.flusher.eventfd, self.files.flusher, select.EPOLLET)
         self._loop = self._around_trio() if alone else None

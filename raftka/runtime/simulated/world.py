@@ -220,6 +220,7 @@ class Node:
         self.turn_ends: list[Callable[[], None]] = []
         self.woken: list[Sender] = []
         self.views: list[bytearray] = []
+        self.poison = self.views.append
         self.endpoints: dict[Endpoint, None] = {}
         self.in_turn = False
         self.busy_s = 0.0  # what the calls of this turn took: a sync in place

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from raftka.wire.field_types import Many, One, RecordBytes, Records, Rows
+from raftka.wire.field_types import Many, One, OwnedRecords, RecordBytes, Rows
 from raftka.wire.schema import Api, Row
 
 class NodeEndpoint(Row):
@@ -87,7 +87,7 @@ class ProduceResponse(Row):
 
 class PartitionProduceData(Row):
     index: int
-    records: Records
+    records: OwnedRecords
     def __init__(
         self,
         *,
