@@ -28,6 +28,7 @@ from raftka.cluster.secured.first_users import VARIABLE, from_text
 from raftka.metadata.configs.settings import NodeSettings
 from raftka.metadata.records import ScramCredentialSet
 from raftka.runtime.real.allocator import give_memory_back
+from raftka.runtime.real.garbage import ShortCollections
 from raftka.runtime.real.runtime import NodeFailed, open_runtime
 
 FAILED = 1  # exit code
@@ -118,9 +119,7 @@ async def _serve(settings: NodeSettings, pid_file: PidFile, ready: str, users: t
 async def _announce(node: Node, ready: str) -> None:
     if node.settings.is_broker:
         await node.ready.wait()
-    gc.collect()
-    gc.freeze()  # what is there now stays: no later collection walks it
-    gc.set_threshold(2_000, 10, 100)  # a full collection walks all objects of long requests: half a second of the loop, again and again
+    ShortCollections(node.dispatcher.long_requests.any_inside).begin()
     notify("READY=1")
     if ready:
         print(ready, flush=True)

@@ -46,6 +46,10 @@ class LongRequests:
         """Return whether the request has entered, and not left."""
         return id(request) in self._inside
 
+    def any_inside(self) -> bool:
+        """Return whether a long request is decoded, handled or freed."""
+        return bool(self._inside)
+
     @property
     def waiting(self) -> int:
         """The number of requests that have not entered yet."""
