@@ -197,6 +197,9 @@ class Indexed(Protocol):
 
 def signed(view: Indexed, position: int, bits: int = 64) -> tuple[int, int]:
     """A zigzag varint: its value and the position behind it. IndexError at the end of the view, ProtocolError when it does not end."""
+    byte = view[position]
+    if byte < 0x80:  # most of them
+        return (byte >> 1) ^ -(byte & 1), position + 1
     value = shift = 0
     while True:
         byte = view[position]

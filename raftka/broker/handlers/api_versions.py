@@ -12,11 +12,12 @@ from raftka.wire.software import is_software
 @handles(API_VERSIONS)
 def api_versions(request: Request[ApiVersionsRequest], services: Services) -> ApiVersionsResponse:
     body, response = request.body, API_VERSIONS.response
+    row = response.api_keys
     if request.version >= 3 and not is_software(body.client_software_name, body.client_software_version):
         return response(error_code=int(Code.INVALID_REQUEST))
     return response(
         api_keys=[
-            response.api_keys(api_key=key, min_version=entry.api.announced.low, max_version=entry.api.announced.high)
+            row(api_key=key, min_version=entry.api.announced.low, max_version=entry.api.announced.high)
             for key, entry in sorted(HANDLERS.items())
         ],
         supported_features=[

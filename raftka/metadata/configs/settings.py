@@ -25,6 +25,7 @@ __all__ = ["DIFFERENCES", "Difference", "NodeSettings", "SettingError", "TopicCo
 
 LISTENERS_OWN = "listener.name."
 METADATA_DIRECTORY = "__raftka_metadata"
+KNOWN_TOPICS = 1_000  # topics whose settings are kept as parsed; with more all are parsed anew, 3 KB each
 DYNAMIC = tuple(setting for setting in BROKER_SETTINGS.values() if setting.dynamic)
 INHERITED = frozenset(chain.from_iterable(setting.synonyms for setting in TOPIC_SETTINGS.values()))  # a broker's, for topics
 OF_TOPIC = {**TOPIC_SETTINGS, **SCHEMA_SETTINGS, INTERNAL_SEGMENT_BYTES.name: INTERNAL_SEGMENT_BYTES}
@@ -311,6 +312,7 @@ class TopicConfigs:
     def __init__(self, settings: NodeSettings) -> None:
         self.settings = settings
         self._dynamic: tuple[Mapping[str, str], Mapping[str, str]] = (EMPTY, EMPTY)
+        self._known: dict[str, tuple[Mapping[str, str], TopicConfig]] = {}  # by topic: its own settings, and what they come to
         self._common = self._defaults(MetadataImage())
 
     def of(self, image: MetadataImage, topic: str) -> TopicConfig:
@@ -318,8 +320,18 @@ class TopicConfigs:
         if self._dynamic[0] is not dynamic[0] or self._dynamic[1] is not dynamic[1]:
             self._dynamic = dynamic
             self._common = self._defaults(image)
+            self._known.clear()
         overrides = image.config(TOPIC, topic)
-        return self._with(self._common.values, overrides) if overrides else self._common
+        if not overrides:
+            return self._common
+        known = self._known.get(topic)
+        if known is not None and known[0] is overrides:
+            return known[1]
+        if len(self._known) >= KNOWN_TOPICS:
+            self._known.clear()
+        config = self._with(self._common.values, overrides)
+        self._known[topic] = overrides, config
+        return config
 
     def _defaults(self, image: MetadataImage) -> TopicConfig:
         self._settings = self.settings.with_dynamic(image)

@@ -67,6 +67,7 @@ class Tasks(trio.abc.Instrument):
         self._due = inf  # when a step stands in the world's heap
         self._before: tuple[bool, object] | None = None
         self._stepping = False
+        self._checksums: dict[str, int] = {}  # of the tasks' names
 
     def spawn(self, node: Process, task: Callable[[], Awaitable[object]], name: str) -> None:
         if self._nursery is None:
@@ -155,7 +156,11 @@ class Tasks(trio.abc.Instrument):
             self._step_at(self._world.now)
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        self._world.note(b"t", 0, crc32c(task.name.rpartition(".")[2].encode()), 0)
+        name = task.name
+        checksum = self._checksums.get(name)
+        if checksum is None:
+            checksum = self._checksums[name] = crc32c(name.rpartition(".")[2].encode())
+        self._world.note(b"t", 0, checksum, 0)
 
     # -- one task -------------------------------------------------------------------------------------------------------------
 

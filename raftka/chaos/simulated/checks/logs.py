@@ -4,8 +4,9 @@ Offset index, time index, searches by time, leader epochs, the memory of produce
 history of clients: whether the batches are the right ones others judge. A log that is looked at must have written all that it staged.
 """
 
-from bisect import bisect_right
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any
@@ -25,34 +26,21 @@ CRC_FROM = 21  # of a batch
 Remembered = tuple[int, int, int, int]  # as producer_state.Batch
 
 
-@dataclass(frozen=True, slots=True)
 class Scanned:
     """One batch as it lies there."""
 
-    segment: Segment
-    position: int
-    header: Header
+    __slots__ = ("base", "data", "header", "last", "position", "segment", "size", "timestamp")
 
-    @property
-    def base(self) -> int:
-        return self.header[0]
-
-    @property
-    def size(self) -> int:
-        return self.header[1] + LOG_OVERHEAD_BYTES
-
-    @property
-    def last(self) -> int:
-        return self.header[0] + self.header[6]
-
-    @property
-    def timestamp(self) -> int:
-        """-1: it has no record with one."""
-        return self.header[8] if self.header[12] else -1
-
-    @property
-    def data(self) -> bytes:
-        return self.segment.file.read(self.position, self.size)
+    def __init__(self, segment: Segment, position: int, header: Header, content: memoryview) -> None:
+        """`content`: of the segment's file."""
+        self.segment = segment
+        self.position = position
+        self.header = header
+        self.base = header[0]
+        self.size = header[1] + LOG_OVERHEAD_BYTES
+        self.last = header[0] + header[6]
+        self.timestamp = header[8] if header[12] else -1  # -1: it has no record with one
+        self.data = content[position : position + self.size]
 
 
 @dataclass(slots=True)
@@ -74,35 +62,46 @@ def scan(log: Log) -> list[Scanned]:
 
 
 def scan_of(segments: Sequence[Segment]) -> list[Scanned]:
-    return [Scanned(segment, at, header) for segment in segments for at, header in headers(segment.file, 0, segment.size)]
+    found = []
+    for segment in segments:
+        content = memoryview(segment.file.read(0, segment.size))
+        found += [Scanned(segment, at, header, content) for at, header in headers(segment.file, 0, segment.size)]
+    return found
+
+
+def by_segment(batches: Sequence[Scanned]) -> defaultdict[int, list[Scanned]]:
+    """By the base offset of the segment in which they lie."""
+    found: defaultdict[int, list[Scanned]] = defaultdict(list)
+    for batch in batches:
+        found[batch.segment.base_offset].append(batch)
+    return found
 
 
 def wrong_with(log: Log, files: Files) -> list[str]:
     batches = scan(log)
-    found = _bounds(log, batches)
+    lying = by_segment(batches)
+    found = _bounds(log, batches, lying)
     if not found:  # else everything else is wrong too
-        found = _indexes(log, batches) + _times(log, batches) + _reads(log, batches)
+        found = _indexes(log, lying) + _times(log, batches) + _reads(log, batches)
         found += remembered(log, batches) + _epochs(log, batches, files) + _producers(log, batches) + _snapshots(log, batches, files)
     return [f"{log.directory}: {each}" for each in found]
 
 
-def _bounds(log: Log, batches: Sequence[Scanned]) -> list[str]:
-    found = [
-        f"the batch at {batch.base} is damaged" for batch in batches if crc32c(memoryview(batch.data)[CRC_FROM:]) != batch.header[4] & 0xFFFFFFFF
-    ]
+def _bounds(log: Log, batches: Sequence[Scanned], lying: Mapping[int, Sequence[Scanned]]) -> list[str]:
+    found = [f"the batch at {batch.base} is damaged" for batch in batches if crc32c(batch.data[CRC_FROM:]) != batch.header[4] & 0xFFFFFFFF]
     for one, other in pairwise(batches):
         if other.base <= one.last:
             found.append(f"the batch at {other.base} follows one that ends at {one.last}")
         if other.header[2] < one.header[2]:
             found.append(f"the batch at {other.base} is of epoch {other.header[2]}, the one before it of {one.header[2]}")
     for segment, following in pairwise(log.segments):
-        if any(batch.last >= following.base_offset for batch in batches if batch.segment is segment):
+        if any(batch.last >= following.base_offset for batch in lying[segment.base_offset]):
             found.append(f"the segment at {segment.base_offset} reaches into the one at {following.base_offset}")
     found += [
         f"the batch at {each.base} lies in the segment at {each.segment.base_offset}" for each in batches if each.base < each.segment.base_offset
     ]
     for segment in log.segments:
-        used = max((batch.position + batch.size for batch in batches if batch.segment is segment), default=0)
+        used = max((batch.position + batch.size for batch in lying[segment.base_offset]), default=0)
         if used != segment.size:
             found.append(f"the segment at {segment.base_offset} says {segment.size} bytes, its batches have {used}")
     if batches and not batches[-1].last < log.end_offset <= max(batches[-1].last + 1, log.active.base_offset):
@@ -114,10 +113,10 @@ def _bounds(log: Log, batches: Sequence[Scanned]) -> list[str]:
     return found
 
 
-def _indexes(log: Log, batches: Sequence[Scanned]) -> list[str]:
+def _indexes(log: Log, lying: Mapping[int, Sequence[Scanned]]) -> list[str]:
     found = []
     for segment in log.segments:
-        mine = [batch for batch in batches if batch.segment is segment]
+        mine = lying[segment.base_offset]
         lasts = {batch.position: batch.last for batch in mine}
         index, times = segment.offset_index, segment.time_index
         for relative, position in zip(index.offsets, index.positions, strict=True):
@@ -143,14 +142,17 @@ def _indexes(log: Log, batches: Sequence[Scanned]) -> list[str]:
 def _times(log: Log, batches: Sequence[Scanned]) -> list[str]:
     found, up_to = [], log.end_offset
     known = sorted({batch.timestamp for batch in batches if batch.timestamp >= 0})
+    living = [batch for batch in batches if batch.last >= log.start_offset]
+    rising = list(accumulate((batch.timestamp for batch in living), max))
     for timestamp in [each + more for each in _some(known) for more in (0, 1)]:
-        told, there = log.offset_for_timestamp(timestamp, up_to), _first(batches, timestamp, log.start_offset)
+        first = bisect_left(rising, timestamp)  # all batches before it have earlier records alone
+        told, there = log.offset_for_timestamp(timestamp, up_to), _first(living[first:], timestamp, log.start_offset)
         if (told and told.offset) != there:
             found.append(f"searched for {timestamp} it tells of {told}, the first is at {there}")
     largest = max(known, default=-1)
     told = log.max_timestamp_offset(up_to)
-    if any(batch.last >= log.start_offset and batch.timestamp == largest for batch in batches):
-        there = _first(batches, largest, log.start_offset)
+    if any(batch.timestamp == largest for batch in living):
+        there = _first(living, largest, log.start_offset)
         if (told and told.offset) != there:
             found.append(f"its largest timestamp is {largest}, first at {there}, it tells of {told}")
     return found
@@ -164,7 +166,7 @@ def _first(batches: Sequence[Scanned], timestamp: int, start: int) -> int | None
             if batch.base >= start:
                 return batch.base
             continue
-        for record in records_of(memoryview(batch.data)):
+        for record in records_of(batch.data):
             if record.offset >= start and record.timestamp >= timestamp:
                 return int(record.offset)
     return None
@@ -184,13 +186,19 @@ def _reads(log: Log, batches: Sequence[Scanned]) -> list[str]:
 
 def remembered(log: Log, batches: Sequence[Scanned]) -> list[str]:
     """Positions that the log keeps in memory: where the first batch begins that reaches the offset, in the segment that holds it."""
-    found = []
+    found, lying = [], by_segment(batches)
     for offset, position in log._positions.items():
         segment = next((each for each in reversed(log.segments) if each.base_offset <= offset), log.segments[0])
-        there = next((batch.position for batch in batches if batch.segment is segment and batch.last >= offset), segment.size)
+        mine = lying[segment.base_offset]
+        at = bisect_left(mine, offset, key=_last)
+        there = mine[at].position if at < len(mine) else segment.size
         if position != there:
             found.append(f"it remembers {offset} at {position} of the segment at {segment.base_offset}, it is at {there}")
     return found
+
+
+def _last(batch: Scanned) -> int:
+    return batch.last
 
 
 def _epochs(log: Log, batches: Sequence[Scanned], files: Files) -> list[str]:
@@ -199,7 +207,9 @@ def _epochs(log: Log, batches: Sequence[Scanned], files: Files) -> list[str]:
     for batch in batches:
         if batch.base >= log.start_offset and log.epoch_of(batch.base) != batch.header[2]:
             return [*found, f"leader epochs {entries} say {log.epoch_of(batch.base)} of {batch.base}, whose batch has {batch.header[2]}"]
-    starts = {epoch: min(batch.base for batch in batches if batch.header[2] == epoch) for epoch in {batch.header[2] for batch in batches}}
+    starts: dict[int, int] = {}
+    for batch in batches:
+        starts.setdefault(batch.header[2], batch.base)
     for epoch, start in entries:
         if not log.config.compacted and start > log.start_offset and starts.get(epoch, start) != start:
             found.append(f"leader epoch {epoch} begins at {start}, its first batch is at {starts[epoch]}")
@@ -216,22 +226,29 @@ def memories(batches: Sequence[Scanned], below: int) -> dict[int, Memory]:
     """The producers that a broker must remember before that offset."""
     found: dict[int, Memory] = {}
     for batch in batches:
-        base, _, _, _, _, attributes, delta, _, timestamp, producer_id, epoch, sequence, _ = batch.header
-        if base >= below or producer_id < 0 or (sequence < 0 and not attributes & TRANSACTIONAL):
-            continue
-        known = found.setdefault(producer_id, Memory(epoch))
-        if known.epoch != epoch:
-            known.epoch = epoch
-            known.batches.clear()
-        if attributes & CONTROL:
-            known.transaction, known.marked = -1, True
-            continue
-        if attributes & TRANSACTIONAL and known.transaction < 0:
-            known.transaction = base
-        if sequence >= 0:
-            known.batches.append((sequence, sequence + delta, base, timestamp))
-            del known.batches[:-BATCHES_REMEMBERED]
+        if batch.base < below:
+            _learn(found, batch.header)
     return found
+
+
+def _learn(found: dict[int, Memory], header: Header) -> None:
+    base, _, _, _, _, attributes, delta, _, timestamp, producer_id, epoch, sequence, _ = header
+    if producer_id < 0 or (sequence < 0 and not attributes & TRANSACTIONAL):
+        return
+    known = found.get(producer_id)
+    if known is None:
+        known = found[producer_id] = Memory(epoch)
+    if known.epoch != epoch:
+        known.epoch = epoch
+        known.batches.clear()
+    if attributes & CONTROL:
+        known.transaction, known.marked = -1, True
+        return
+    if attributes & TRANSACTIONAL and known.transaction < 0:
+        known.transaction = base
+    if sequence >= 0:
+        known.batches.append((sequence, sequence + delta, base, timestamp))
+        del known.batches[:-BATCHES_REMEMBERED]
 
 
 def _producers(log: Log, batches: Sequence[Scanned]) -> list[str]:
@@ -282,13 +299,19 @@ def _snapshots(log: Log, batches: Sequence[Scanned], files: Files) -> list[str]:
     there = sorted(int(name.removesuffix(SUFFIX)) for name in files.list(log.directory) if name.endswith(SUFFIX))
     if there != log._snapshots.offsets:
         found.append(f"there are snapshots at {there}, the log knows those at {log._snapshots.offsets}")
+    memory_of: dict[int, Memory] = {}
+    coming = iter(batches)
+    batch = next(coming, None)
     for offset in there:
+        while batch is not None and batch.base < offset:
+            _learn(memory_of, batch.header)
+            batch = next(coming, None)
         if offset > log.end_offset:
             found.append(f"there is a snapshot at {offset}, the log ends at {log.end_offset}")
         state = ProducerState.from_snapshot(files.read(segment_path(log.directory, offset, SUFFIX)), 0)
         if state is None or log.config.compacted:
             continue  # torn: an older one serves
-        for producer_id, memory in memories(batches, offset).items():
+        for producer_id, memory in memory_of.items():
             known = state.producers.get(producer_id)
             if (
                 known is None

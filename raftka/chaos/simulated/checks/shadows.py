@@ -192,7 +192,7 @@ def _differ(where: str, log: Log, living: Log, below: int) -> list[str]:
     """Below what is claimed to be on the disk."""
     mine = {batch.base: batch.data for batch in scan(log)}
     theirs = {batch.base: batch.data for batch in scan(living) if batch.last < below}
-    other = [base for base in mine.keys() & theirs.keys() if mine[base] != theirs[base]]
+    other = [base for base in mine.keys() & theirs.keys() if bytes(mine[base]) != bytes(theirs[base])]
     missing = [base for base in theirs.keys() - mine.keys() if log.start_offset <= base < log.end_offset]
     return [f"{where} has another batch at {base}" for base in other[:3]] + [f"{where} has no batch at {base}" for base in missing[:3]]
 
@@ -201,20 +201,24 @@ def unflushed(log: Log, disk: SimulatedDisk) -> str | None:
     """Something that the log claims to be on the disk and that a power loss would take; None: nothing."""
     if not log.syncs or log.failed is not None:
         return None
-    directory = disk.find(log.directory)
+    directory, claimed = disk.find(log.directory), log.flushed_offset
     for segment in log.segments:
-        if segment.base_offset >= log.flushed_offset or not segment.size:
+        if segment.base_offset >= claimed or not segment.size:
             continue
         file = segment.file
         assert isinstance(file, SimulatedFile)
-        written = [change.position for change in file.inode.changes if change.size] + [position for position, _ in file.inode.lost]
-        if written and min(written) < segment.size:
-            base = int.from_bytes(file.inode.content[min(written) : min(written) + 8], "big")
-            if base < log.flushed_offset:
-                return f"the batch at {base} is not flushed, the log claims all before {log.flushed_offset}"
+        inode = file.inode
+        if inode.changes or inode.lost:
+            written = [change.position for change in inode.changes if change.size] + [position for position, _ in inode.lost]
+            if written and min(written) < segment.size:
+                base = int.from_bytes(inode.content[min(written) : min(written) + 8], "big")
+                if base < claimed:
+                    return f"the batch at {base} is not flushed, the log claims all before {claimed}"
+        if not isinstance(directory, Directory) or not directory.changes:
+            continue
         name = file.path.rpartition("/")[2]
         if name.endswith(".swap"):
             continue  # a cleaner's swap is under way: what it takes the place of is still there under its own name
-        if isinstance(directory, Directory) and any(names.get(name, directory) is None for names in directory.changes):
-            return f"the name of the segment at {segment.base_offset} is not flushed, the log claims all before {log.flushed_offset}"
+        if any(names.get(name, directory) is None for names in directory.changes):
+            return f"the name of the segment at {segment.base_offset} is not flushed, the log claims all before {claimed}"
     return None

@@ -43,6 +43,7 @@ class Waiting:
         self.cluster = cluster
         self._since: dict[tuple[Node, object, str], float] = {}
         self._asked: dict[CoordinatorPartition, list[Asked]] = {}  # requests that waited in each at the last check
+        self._newest = 0  # offset of the metadata that any node has
 
     def begin(self) -> None:
         self.cluster.world.at(self.cluster.world.now + EVERY_S, self._check)
@@ -50,6 +51,7 @@ class Waiting:
     def _check(self) -> None:
         """Raises AssertionError in the middle of the life, as Watch does."""
         before, self._since, now = self._since, {}, self.cluster.world.now
+        self._newest = self.cluster.newest.image.offset
         for node_id, node in self.cluster.living.items():
             process = self.cluster.world.machine(f"n{node_id}").node
             if process is None or process.is_busy or node.context.stopping:
@@ -75,7 +77,7 @@ class Waiting:
 
     def _unchanged(self, node: Node) -> Iterator[Found]:
         """Partitions whose leaders wait for another ISR, that nobody asks for, and that the metadata they have does not tell."""
-        if not hasattr(node, "replicas") or node.replicas._alter_partition_manager._busy or node.image.offset < self.cluster.newest.image.offset:
+        if not hasattr(node, "replicas") or node.replicas._alter_partition_manager._busy or node.image.offset < self._newest:
             return
         for partition in node.replicas.partitions.values():
             leader = partition.leader
@@ -124,11 +126,13 @@ def _partition(partition: Partition, now: float) -> Iterator[Found]:
     leader = partition.leader
     by_commit, by_flush, by_start = partition.delayed_by_commit, partition.delayed_by_flush, partition.delayed_by_low_watermark
     if leader is None:
-        if by_commit or by_flush or by_start:
+        if by_commit.waiting or by_flush.waiting or by_start.waiting:
             yield partition, f"requests wait at {partition.name}, which is not led here", SOON_S
         return
     for purgatory, reached in ((by_commit, leader.high_watermark), (by_flush, partition.log.flushed_offset)):
-        if purgatory and purgatory.waiting[0][0] <= reached:
+        if not purgatory.waiting:
+            continue
+        if purgatory.waiting[0][0] <= reached:
             yield partition, f"requests wait at {partition.name} for {purgatory.waiting[0][0]}, it is at {reached}", SOON_S
         if purgatory.deadline() < now - LATE_S:
             yield partition, f"requests wait at {partition.name} for longer than they may", SOON_S
@@ -136,7 +140,7 @@ def _partition(partition: Partition, now: float) -> Iterator[Found]:
 
 def _role(partition: Partition, known: PartitionImage, node_id: int) -> Iterator[str]:
     leader = partition.leader
-    if partition.image != known:
+    if partition.image is not known and partition.image != known:
         yield f"goes by {partition.image}, the metadata says {known}"
     elif (leader is not None) != (known.leader == node_id):
         yield f"is{' not' * (leader is None)} led here, the metadata says {known}"

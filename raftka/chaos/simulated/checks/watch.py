@@ -7,7 +7,7 @@
 Raises AssertionError in the middle of the run, when it is still to be seen why.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from zlib import crc32
 
 from raftka.broker.replica.partition import Partition
@@ -44,12 +44,16 @@ class Watch:
     def _check(self) -> None:
         if self.over:
             return
-        for node_id in self.cluster.living:
+        living = self.cluster.living
+        for node_id in living:
             self._quorum(node_id)
+        held = [(node_id, node.replicas.partitions) for node_id, node in living.items()]
         image = self.cluster.newest.image
         for topic in image.topics.values():
             for index, partition in enumerate(topic.partitions):
-                self._partition((topic.name, index), topic.topic_id, partition)
+                key = topic.name, index
+                found = {node_id: replica for node_id, replicas in held if (replica := replicas.get(key)) is not None}
+                self._partition(key, topic.topic_id, partition, found)
         self.begin()
 
     # the quorum
@@ -72,11 +76,12 @@ class Watch:
 
     # partitions
 
-    def _partition(self, key: Key, topic_id: bytes, partition: PartitionImage) -> None:
-        replicas = {node_id: replica for node_id, replica in self.cluster.partitions(*key).items() if replica.topic_id == topic_id}
-        replica = replicas.get(partition.leader)
-        if replica is None or replica.leader is None or replica.leader.leader_epoch != partition.leader_epoch:
+    def _partition(self, key: Key, topic_id: bytes, partition: PartitionImage, found: Mapping[int, Partition]) -> None:
+        """`found`: the replicas on those that live, of any topic of that name."""
+        replica = found.get(partition.leader)
+        if replica is None or replica.topic_id != topic_id or replica.leader is None or replica.leader.leader_epoch != partition.leader_epoch:
             return
+        replicas = {node_id: each for node_id, each in found.items() if each.topic_id == topic_id}
         leader, name = replica.leader, f"{key[0]}-{key[1]}"
         one = topic_id, key[1]
         epoch, committed = self._committed.get(one, (-1, 0))
