@@ -96,6 +96,7 @@ class Node:
         self.logs: LogManager
         self.services: Services
         self.listeners: dict[str, Listener] = {}
+        self._unused: frozenset[str] = frozenset()  # settings that were set at run time, and that this node does not use
         self.ready = trio.Event()  # registered, unfenced, serving; a controller that is no broker: in a cluster that is formed
         self.dispatcher.on_opened = self.quotas.opened
         self.dispatcher.on_closed = self.quotas.closed
@@ -276,6 +277,13 @@ class Node:
             connection.complete_early()
         self.fetch_sessions.review()
 
+    def _tell_unused(self) -> None:
+        """Warn once of each setting that was set at run time with a prefix with which this node does not use it."""
+        unused = frozenset(self.settings.unused_of(self.image))
+        for name in sorted(unused - self._unused):
+            self.events.warning("setting_not_used", name=name)
+        self._unused = unused
+
     def _publish(self, delta: Delta) -> None:
         if self.context.stopped or (self.metadata.published and delta.of_extensions_alone):
             return
@@ -286,6 +294,7 @@ class Node:
             self.quotas.on_quotas(self.image.quotas)
         if delta.reloaded or not delta.configs_changed.isdisjoint({(BROKER, ""), (BROKER, str(self.node_id))}):
             self.metadata.settings = self.settings.with_dynamic(self.image)
+            self._tell_unused()
             self.groups.on_settings(self.settings)
             self.transactions.on_settings(self.settings)
             self.quotas.keep_within()

@@ -1,9 +1,13 @@
 """Sessions of clients that logged in by SASL, and the credentials behind them: renewals, restarts, several nodes."""
 
-from raftka.metadata.image import MetadataImage
+import pytest
+
+from raftka.metadata.image import BROKER, MetadataImage
 from raftka.security.oauth.oauthbearer import OAUTHBEARER
 from raftka.security.scram import SHA_256
 from raftka.wire.errors import Code
+from raftka.wire.messages.configs import INCREMENTAL_ALTER_CONFIGS
+from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.sasl import SASL_HANDSHAKE
 from raftka.wire.messages.topics import CREATE_TOPICS
@@ -69,3 +73,65 @@ def test_brokers_log_in_at_each_other_with_tokens_of_a_file() -> None:
         written = logged_in(stage, node_id=leader).ask(PRODUCE, produce("t", batch(b"x"), acks=-1), 12)
         assert produced(written).error_code == 0, "acknowledged by followers that have logged in"
         assert stage.counted("raftka_authentications_total", leader) >= 3
+
+
+OWN = "listener.name.plaintext"
+
+
+def lifetime_ms(stage: Stage, mechanism: str = "PLAIN", user: str = "pat") -> int:
+    return log_in(stage.wire(), mechanism, user, f"{user}-secret").session_lifetime_ms
+
+
+@pytest.mark.parametrize(
+    ("given", "of_plain", "of_scram"),
+    [
+        ({}, 0, 0),
+        ({"connections.max.reauth.ms": "1000"}, 1000, 1000),
+        ({f"{OWN}.connections.max.reauth.ms": "2000"}, 2000, 2000),
+        ({f"{OWN}.plain.connections.max.reauth.ms": "3000"}, 3000, 0),
+        (
+            {"connections.max.reauth.ms": "1000", f"{OWN}.connections.max.reauth.ms": "2000", f"{OWN}.plain.connections.max.reauth.ms": "3000"},
+            3000,
+            2000,
+        ),
+        ({"connections.max.reauth.ms": "1000", f"{OWN}.plain.connections.max.reauth.ms": "0"}, 0, 1000),
+    ],
+)
+def test_session_lasts_as_long_as_the_strongest_setting_says(given: dict[str, str], of_plain: int, of_scram: int) -> None:
+    with Stage(**(SECURE | given)) as stage:
+        add_users(stage)
+        assert (lifetime_ms(stage), lifetime_ms(stage, SHA_256, "alice")) == (of_plain, of_scram)
+
+
+def test_session_of_one_mechanism_ends() -> None:
+    with Stage(**(SECURE | {f"{OWN}.plain.connections.max.reauth.ms": "3000"})) as stage:
+        add_users(stage)
+        plain, scram = logged_in(stage), logged_in(stage, SHA_256, "alice", "alice-secret")
+        stage.world.run(stage.world.now + 4)
+        plain.request(METADATA, METADATA.request(topics=[]))
+        assert plain.frame() is None, "the session has ended"
+        assert works(scram)
+
+
+def test_lifetime_of_sessions_changes_while_the_node_runs() -> None:
+    with Stage(**SECURE) as stage:
+        request = INCREMENTAL_ALTER_CONFIGS.request
+        names = [f"{OWN}.plain.connections.max.reauth.ms", f"{OWN}.plan.connections.max.reauth.ms", f"{OWN}.plain.ssl.client.auth"]
+        codes = []
+        for name in names:
+            config = request.resources.configs(name=name, config_operation=0, value="5000" if "reauth" in name else "required")
+            row = request(resources=[request.resources(resource_type=BROKER, resource_name="1", configs=[config])])
+            codes.append(logged_in(stage).ask(INCREMENTAL_ALTER_CONFIGS, row).responses[0].error_code)
+        assert codes == [0, 0, Code.INVALID_REQUEST]
+        assert lifetime_ms(stage) == 5000
+        assert [event["name"] for event in stage.events("setting_not_used")] == names[1:2]
+
+
+def test_unused_settings_with_a_prefix_are_told_when_the_node_starts() -> None:
+    names = [
+        f"{OWN}.gssapi.connections.max.reauth.ms",
+        "listener.name.plaintxt.connections.max.reauth.ms",
+        f"{OWN}.plain.sasl.server.max.receive.size",
+    ]
+    with Stage(**(SECURE | dict.fromkeys(names, "9000"))) as stage:
+        assert [event["name"] for event in stage.events("setting_not_used")] == names

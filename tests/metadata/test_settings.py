@@ -19,6 +19,7 @@ from raftka.metadata.configs.describe import (
 )
 from raftka.metadata.configs.dynamic import check_dynamic_configs
 from raftka.metadata.configs.names import OURS
+from raftka.metadata.configs.prefixes import JAAS, REAUTH, SERVICE, TOKEN_ENDPOINT
 from raftka.metadata.configs.settings import DIFFERENCES, NodeSettings, SettingError, TopicConfigs, Voter, check_topic_configs
 from raftka.metadata.configs.topic import TOPIC_SETTINGS
 from raftka.metadata.image import BROKER, CLIENT_METRICS, GROUP, TOPIC, Endpoint, MetadataImage
@@ -224,8 +225,8 @@ def test_a_setting_counts_as_used_if_code_reads_it() -> None:
     tables = ("configs/broker.py", "configs/topic.py")
     folders = (Path(raftka.__file__).parent, Path(raftka.__file__).parent.parent / "compat")
     source = "".join(path.read_text() for folder in folders for path in folder.rglob("*.py") if not path.as_posix().endswith(tables))
-    read = set(re.findall(r'(?:settings|values)(?:\[|\.seconds\(|\.number_at\([a-z._]+, )"([a-z0-9.]+)"', source))
-    read |= set(TLS_NAMES)  # which TlsSettings reads
+    read = set(re.findall(r'(?:(?:settings|values)(?:\[|\.seconds\()|\.(?:number|text|names)\()"([a-z0-9.]+)"', source))
+    read |= {*TLS_NAMES, JAAS, REAUTH, SERVICE, TOKEN_ENDPOINT}  # TlsSettings and AtListener read these
     by_topics = {synonym for setting in TOPIC_SETTINGS.values() if setting.used for synonym in setting.synonyms}
 
     assert {name for name, setting in BROKER_SETTINGS.items() if setting.used} - by_topics == (read & BROKER_SETTINGS.keys()) - by_topics

@@ -7,6 +7,7 @@ from raftka.broker.handlers.services import Services
 from raftka.broker.network.access import issuer_keys
 from raftka.broker.network.access.authentication import SaslGate
 from raftka.broker.network.access.issuer_keys import IssuerKeys
+from raftka.broker.network.access.mechanisms import ListenerMechanisms
 from raftka.broker.network.session import Session
 from raftka.security import scram
 from raftka.security.delegation_tokens import DelegationToken
@@ -230,3 +231,9 @@ def refusal_beside_the_loop_is_forgotten(step_ended: Any) -> Any:
             step_ended(self, mechanism, result, answer)
 
     return bug
+
+
+@mutant(ListenerMechanisms, "_session_ms")
+def sessions_of_a_mechanism_never_end(session_ms: Any) -> Any:
+    """Sessions last as long as the listener's setting says: connections.max.reauth.ms of a mechanism does nothing."""
+    return lambda self, _: session_ms(self, "")

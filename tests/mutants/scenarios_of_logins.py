@@ -209,3 +209,12 @@ def refusal_beside_the_loop_is_forgotten() -> None:
         wire.request(SASL_AUTHENTICATE, SASL_AUTHENTICATE.request(auth_bytes=b"no ticket"), 2)
         stage.world.run(stage.world.now + 5)
         assert wire.close_reason is not None, "a client that was refused keeps its connection"
+
+
+@finds
+def sessions_of_a_mechanism_never_end() -> None:
+    with Stage(**(SECURE | {"listener.name.plaintext.plain.connections.max.reauth.ms": "3000"})) as stage:
+        wire = logged_in(stage)
+        stage.world.run(stage.world.now + 4)
+        wire.request(METADATA, METADATA.request(topics=[]))
+        assert wire.frame() is None, "the session goes on"

@@ -4,35 +4,9 @@ import re
 from collections.abc import Iterable, Mapping
 
 from raftka.metadata.configs.broker import BROKER_SETTINGS
+from raftka.metadata.configs.prefixes import OF_ALL_LISTENERS, ONLY_OF_FILE, split_prefix
 from raftka.metadata.configs.values import Setting, SettingError
-from raftka.security.tls_settings import NAMES as TLS_NAMES
 
-OF_LISTENER = re.compile(r"listener\.name\.[^.]+\.(?:(?:plain|scram-sha-256|scram-sha-512|oauthbearer|gssapi)\.)?(.+)")  # a mechanism may follow
-OF_ALL_LISTENERS = frozenset({"max.connections", "max.connection.creation.rate", "num.network.threads"})  # one listener's or not, for all brokers too
-ONLY_OF_FILE = frozenset(  # may have a listener's prefix; whoever could change these at run time would say who everybody is
-    {
-        "sasl.server.callback.handler.class",
-        "sasl.oauthbearer.clock.skew.seconds",
-        "sasl.oauthbearer.expected.audience",
-        "sasl.oauthbearer.expected.issuer",
-        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
-        "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
-        "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
-        "sasl.oauthbearer.jwks.endpoint.url",
-        "sasl.oauthbearer.jwt.validator.class",
-        "sasl.oauthbearer.scope.claim.name",
-        "sasl.oauthbearer.sub.claim.name",
-    }
-)
-OF_ONE_LISTENER = ONLY_OF_FILE | {
-    "sasl.enabled.mechanisms",
-    "sasl.jaas.config",
-    "sasl.kerberos.principal.to.local.rules",
-    "sasl.kerberos.service.name",
-    "sasl.server.max.receive.size",
-    "connections.max.reauth.ms",
-    *TLS_NAMES,
-}  # may have its prefix
 ONLY_OF_LISTENER = re.compile(r"ssl\.(key\.password|(key|trust)store\.(type|location|password|key|certificate\.chain|certificates))")
 ONLY_OF_ONE_BROKER = re.compile(r"ssl\..*|sasl\..*|principal\.builder\.class|cordoned\.log\.dirs|listeners|listener\.security\.protocol\.map")
 NOT_HERE = frozenset({"listeners", "listener.security.protocol.map"})  # Kafka opens and closes listeners at run time
@@ -40,8 +14,8 @@ NOT_HERE = frozenset({"listeners", "listener.security.protocol.map"})  # Kafka o
 
 def dynamic_setting(name: str) -> Setting | None:
     """A broker's setting by a name that may have its listener in front. None: nobody's, a plugin's perhaps, which Kafka takes and never shows."""
-    listeners = OF_LISTENER.fullmatch(name)
-    return BROKER_SETTINGS.get(listeners[1] if listeners else name)
+    prefixed = split_prefix(name)
+    return BROKER_SETTINGS.get(prefixed.setting if prefixed else name)
 
 
 def check_dynamic_configs(configs: Mapping[str, str], *, one_broker: bool) -> None:
@@ -60,6 +34,11 @@ def check_dynamic_configs(configs: Mapping[str, str], *, one_broker: bool) -> No
     check_addresses(configs)
 
 
+def check_places(names: Iterable[str]) -> None:
+    """Raise SettingError for a setting of a broker with a prefix that it cannot have: nothing would look it up. Kafka takes it, and drops it."""
+    _none("These settings are not looked up with that prefix", filter(_misplaced, names))
+
+
 def check_addresses(configs: Mapping[str, str]) -> None:
     """Raise SettingError for limits under which no client could connect: not even an administrator could take them back."""
     if configs.get("max.connections.per.ip", "").strip() == "0" and not configs.get("max.connections.per.ip.overrides"):
@@ -67,13 +46,18 @@ def check_addresses(configs: Mapping[str, str]) -> None:
 
 
 def _only_of_file(name: str) -> bool:
-    listeners = OF_LISTENER.fullmatch(name)
-    return listeners is not None and listeners[1] in ONLY_OF_FILE
+    prefixed = split_prefix(name)
+    return prefixed is not None and prefixed.setting in ONLY_OF_FILE
+
+
+def _misplaced(name: str) -> bool:
+    prefixed = split_prefix(name)
+    return prefixed is not None and prefixed.setting in BROKER_SETTINGS and not prefixed.is_looked_up
 
 
 def _of_one_broker(name: str) -> bool:
-    listeners = OF_LISTENER.fullmatch(name)
-    return listeners[1] not in OF_ALL_LISTENERS if listeners else ONLY_OF_ONE_BROKER.fullmatch(name) is not None
+    prefixed = split_prefix(name)
+    return prefixed.setting not in OF_ALL_LISTENERS if prefixed else ONLY_OF_ONE_BROKER.fullmatch(name) is not None
 
 
 def _none(wrong: str, names: Iterable[str]) -> None:

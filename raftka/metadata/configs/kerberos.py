@@ -2,7 +2,8 @@
 
 from typing import NamedTuple
 
-from raftka.metadata.configs.values import OfMechanism, SettingError, Values
+from raftka.metadata.configs.prefixes import SERVICE, AtListener
+from raftka.metadata.configs.values import SettingError, Values
 from raftka.security.jaas import KRB5_MODULE, Jaas
 from raftka.security.kerberos.library import KerberosLogin
 from raftka.security.kerberos.local_names import LocalRule, parse_local_rules
@@ -26,11 +27,9 @@ def kerberos_of(values: Values, listener: str, jaas: Jaas | None) -> KerberosSet
         login = node_login(jaas, service_of(values, listener))
     except ValueError as error:
         raise SettingError(f"listener {listener}: {GSSAPI}: {error}") from None
-    settings = OfMechanism(values, listener, GSSAPI)
-    rules = settings["sasl.kerberos.principal.to.local.rules"]
-    return KerberosSettings(login, login.principal.rpartition("@")[2], parse_local_rules(rules if isinstance(rules, tuple) else ()))
+    rules = AtListener(values, listener, GSSAPI).names("sasl.kerberos.principal.to.local.rules")
+    return KerberosSettings(login, login.principal.rpartition("@")[2], parse_local_rules(rules))
 
 
 def service_of(values: Values, listener: str) -> str | None:
-    settings = OfMechanism(values, listener, GSSAPI)
-    return settings.text(settings["sasl.kerberos.service.name"])
+    return AtListener(values, listener, GSSAPI).text(SERVICE)

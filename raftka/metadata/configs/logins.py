@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from raftka.metadata.configs.kerberos import kerberos_of, service_of
 from raftka.metadata.configs.oauth import oauth_of
+from raftka.metadata.configs.prefixes import JAAS, MECHANISMS, TOKEN_ENDPOINT, AtListener, own_value
 from raftka.metadata.configs.values import SettingError, Values
 from raftka.metadata.image import Endpoint
 from raftka.security.client_security import PLAINTEXT, ClientSecurity, is_token, token_source, uses_sasl, uses_tls
@@ -13,41 +14,33 @@ from raftka.security.kerberos.logins import node_login
 from raftka.security.mechanism import GSSAPI
 from raftka.security.oauth.oauthbearer import OAUTHBEARER
 from raftka.security.plain import PLAIN
-from raftka.security.scram import SHA_256, SHA_512
 from raftka.security.tls_settings import TlsError, TlsSettings
 
-MECHANISMS = (PLAIN, SHA_256, SHA_512, OAUTHBEARER, GSSAPI)  # that a listener here can have
 NO_GSSAPI = f"{MISSING}; or set sasl.enabled.mechanisms to some of {', '.join(MECHANISMS[:-1])}"
 
 
 def tls_of(values: Values, listener: str, security_protocol: str) -> TlsSettings:
     """The listener's own settings are stronger; a login leaves no use for a client's certificate, so only the listener's own asks for one."""
-    prefix = f"listener.name.{listener.lower()}."
+    strongest = AtListener(values, listener)
 
     def value(name: str) -> object:
-        own = values.get(prefix + name)
-        if own is None and not (name == "ssl.client.auth" and uses_sasl(security_protocol)):
-            return values[name]
-        return own
+        only_own = name == "ssl.client.auth" and uses_sasl(security_protocol)
+        return own_value(values, listener, name) if only_own else strongest[name]
 
     return TlsSettings.of(value)
 
 
 def jaas_of(values: Values, listener: str, mechanism: str) -> Jaas | None:
     """The JAAS line of a listener's mechanism; None: there is none that serves it."""
-    prefix = f"listener.name.{listener.lower()}."
-    own = (values.get(f"{prefix}{mechanism.lower()}.sasl.jaas.config"), values.get(f"{prefix}sasl.jaas.config"))
-    text = next((line for line in (*own, values["sasl.jaas.config"]) if line is not None), None)
-    if text is None:
+    line = AtListener(values, listener, mechanism)[JAAS]
+    if line is None:
         return None
-    jaas = parse_jaas(text)
+    jaas = parse_jaas(str(line))
     return jaas if mechanism in jaas.mechanisms else None
 
 
 def mechanisms_of(values: Values, listener: str) -> tuple[str, ...]:
-    own = values.get(f"listener.name.{listener.lower()}.sasl.enabled.mechanisms")
-    found: tuple[str, ...] = values["sasl.enabled.mechanisms"] if own is None else own
-    return found
+    return AtListener(values, listener).names("sasl.enabled.mechanisms")
 
 
 def check_logins(values: Values, endpoints: Iterable[Endpoint]) -> None:
@@ -104,7 +97,7 @@ def own_login(values: Values, protocol: str, listener: str, mechanism: str) -> C
         return ClientSecurity(protocol, tls=tls)
     jaas = jaas_of(values, listener, mechanism)
     if mechanism == OAUTHBEARER:
-        return ClientSecurity(protocol, mechanism, tls=tls, source=token_source(jaas, values["sasl.oauthbearer.token.endpoint.url"]))
+        return ClientSecurity(protocol, mechanism, tls=tls, source=token_source(jaas, AtListener(values, listener, mechanism).text(TOKEN_ENDPOINT)))
     if mechanism == GSSAPI:
         try:
             return ClientSecurity(protocol, mechanism, tls=tls, kerberos=node_login(jaas, service_of(values, listener)) if jaas is not None else None)

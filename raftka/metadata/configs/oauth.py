@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from raftka.metadata.configs.values import OfMechanism, SettingError, Values
+from raftka.metadata.configs.prefixes import AtListener
+from raftka.metadata.configs.values import SettingError, Values
 from raftka.security.jaas import Jaas
 from raftka.security.oauth.jwt import Expected
 from raftka.security.oauth.oauthbearer import OAUTHBEARER, file_of
@@ -40,7 +41,7 @@ class OAuthSettings(NamedTuple):
 
 def oauth_of(values: Values, listener: str, jaas: Jaas | None) -> OAuthSettings:
     """Raises SettingError."""
-    settings = OfMechanism(values, listener, OAUTHBEARER)
+    settings = AtListener(values, listener, OAUTHBEARER)
     url, handler = settings["sasl.oauthbearer.jwks.endpoint.url"], settings["sasl.server.callback.handler.class"]
     options = jaas.options if jaas is not None else {}
     if settings["sasl.oauthbearer.jwt.validator.class"] not in VALIDATORS:
@@ -56,8 +57,8 @@ def oauth_of(values: Values, listener: str, jaas: Jaas | None) -> OAuthSettings:
     audiences = settings["sasl.oauthbearer.expected.audience"]
     expected = Expected(
         audiences=audiences if isinstance(audiences, tuple) else (),
-        issuer=settings.text(settings["sasl.oauthbearer.expected.issuer"]),
-        skew_ms=1000 * _number(settings["sasl.oauthbearer.clock.skew.seconds"]),
+        issuer=settings.text("sasl.oauthbearer.expected.issuer"),
+        skew_ms=1000 * settings.number("sasl.oauthbearer.clock.skew.seconds"),
         user_claim=str(settings["sasl.oauthbearer.sub.claim.name"]),
         scope_claim=str(settings["sasl.oauthbearer.scope.claim.name"]),
     )
@@ -67,17 +68,12 @@ def oauth_of(values: Values, listener: str, jaas: Jaas | None) -> OAuthSettings:
         raise SettingError(f"listener {listener}: {URL}: {error}") from None
     source = KeySource(
         str(url),
-        _number(settings["sasl.oauthbearer.jwks.endpoint.refresh.ms"]) / 1000,
-        _number(settings["sasl.oauthbearer.jwks.endpoint.retry.backoff.ms"]) / 1000,
-        _number(settings["sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms"]) / 1000,
+        settings.number("sasl.oauthbearer.jwks.endpoint.refresh.ms") / 1000,
+        settings.number("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms") / 1000,
+        settings.number("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms") / 1000,
         tls,
     )
     return OAuthSettings(expected, source)
-
-
-def _number(value: object) -> int:
-    assert isinstance(value, int)
-    return value
 
 
 def _check_url(url: str, listener: str) -> None:

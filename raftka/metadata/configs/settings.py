@@ -13,9 +13,10 @@ from typing import Any, NamedTuple, Self
 
 from raftka.log.config import LogConfig, SchemaRule, SchemaRules
 from raftka.metadata.configs.broker import BROKER_SETTINGS, DIFFERENCES, Difference
-from raftka.metadata.configs.dynamic import OF_ALL_LISTENERS, OF_LISTENER, OF_ONE_LISTENER, check_addresses
+from raftka.metadata.configs.dynamic import check_addresses
 from raftka.metadata.configs.logins import check_controllers, check_logins, own_login
 from raftka.metadata.configs.ports import check_ports
+from raftka.metadata.configs.prefixes import LISTENER, AtListener, names_in_use, own_value, split_prefix
 from raftka.metadata.configs.topic import DEAD_LETTER_TOPIC, INTERNAL_SEGMENT_BYTES, SCHEMA_SETTINGS, STRATEGY_PACKAGE, TOPIC_SETTINGS, UNIT_MS
 from raftka.metadata.configs.values import Setting, SettingError, Values
 from raftka.metadata.image import BROKER, EMPTY, TOPIC, Endpoint, MetadataImage
@@ -23,7 +24,6 @@ from raftka.security.client_security import PLAINTEXT, PROTOCOLS, ClientSecurity
 
 __all__ = ["DIFFERENCES", "Difference", "NodeSettings", "SettingError", "TopicConfig", "TopicConfigs", "Voter"]
 
-LISTENERS_OWN = "listener.name."
 METADATA_DIRECTORY = "__raftka_metadata"
 KNOWN_TOPICS = 1_000  # topics whose settings are kept as parsed; with more all are parsed anew, 3 KB each
 DYNAMIC = tuple(setting for setting in BROKER_SETTINGS.values() if setting.dynamic)
@@ -57,12 +57,11 @@ class NodeSettings:
 
     def of_listener(self, listener: str, name: str) -> Any:
         """None when that listener has no such setting of its own."""
-        return self.values.get(f"listener.name.{listener.lower()}.{name}")
+        return own_value(self.values, listener, name)
 
-    def number_at(self, listener: str, name: str) -> int:
-        """The listener's own number, or that of all."""
-        own = self.of_listener(listener, name)
-        return int(self.values[name] if own is None else own)
+    def at(self, listener: str, mechanism: str = "") -> AtListener:
+        """Return the strongest values for a listener, and for one of its mechanisms."""
+        return AtListener(self.values, listener, mechanism)
 
     def seconds(self, name: str) -> float:
         """A setting in ms, as the runtime clock counts."""
@@ -111,20 +110,27 @@ class NodeSettings:
         rack: str | None = self.values["broker.rack"]
         return rack
 
+    def unused_of(self, image: MetadataImage) -> tuple[str, ...]:
+        """Return the settings with a listener's prefix that were set on this broker at run time and that it does not use."""
+        given = [name for name in image.config(BROKER, str(self.node_id)) if name.startswith(LISTENER)]
+        if not given:
+            return ()
+        dialed = _dialed(self.values, self.inter_broker_listener, self.protocols)
+        in_use = names_in_use(self.values, self.listeners, self.controller_listeners, dialed)
+        return tuple(name for name in given if name not in in_use)
+
     def with_dynamic(self, image: MetadataImage) -> "NodeSettings":
         """As they hold with what was set at run time, on this broker or on all."""
         layers = (image.config(BROKER, str(self.node_id)), image.config(BROKER, ""), self.given)
-        static = {name: value for name, value in self.values.items() if not name.startswith(LISTENERS_OWN)}
+        static = {name: value for name, value in self.values.items() if not name.startswith(LISTENER)}
         dynamic = (*DYNAMIC, *_of_listeners(chain.from_iterable(layers)))
         return replace(self, values={**static, **{setting.name: _strongest(setting, layers) for setting in dynamic}})
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> Self:
         """Raises SettingError, a sentence for whoever wrote the file."""
-        known = {name: _known(name) for name in properties}
+        known = {name: _known(name, text) for name, text in properties.items()}
         values = {name: setting.parse(properties.get(name, setting.default)) for name, setting in BROKER_SETTINGS.items()}
-        limits = {f"{LISTENERS_OWN}{name.lower()}.{limit}" for name in values["controller.listener.names"] or () for limit in OF_ALL_LISTENERS}
-        unused = tuple(name for name in properties if not known[name] or name in limits)  # the controller's listeners have limits of their own
         values |= {setting.name: setting.parse(properties[setting.name]) for setting in _of_listeners(properties)}
         check_addresses(properties)
         node_id = _node_id(values)
@@ -141,6 +147,8 @@ class NodeSettings:
         check_ports(values)
         if values["broker.heartbeat.interval.ms"] >= values["broker.session.timeout.ms"]:
             raise SettingError("broker.heartbeat.interval.ms must be less than broker.session.timeout.ms")
+        inter_broker = _inter_broker(values, advertised, protocols)
+        in_use = names_in_use(values, clients, controllers, _dialed(values, inter_broker, protocols))
         return cls(
             given=dict(properties),
             values=values,
@@ -148,21 +156,21 @@ class NodeSettings:
             roles=roles,
             listeners=clients,
             advertised_listeners=advertised,
-            inter_broker_listener=_inter_broker(values, advertised, protocols),
+            inter_broker_listener=inter_broker,
             controller_listeners=controllers,
             protocols=protocols,
             voters=voters,
             log_dirs=values["log.dirs"] or values["log.dir"],
-            unused=unused,
+            unused=tuple(name for name in properties if not known[name] or (name.startswith(LISTENER) and name not in in_use)),
         )
 
 
 def _of_listeners(names: Iterable[str]) -> Iterator[Setting]:
     """The settings with a listener's prefix that something here looks at."""
     for name in names:
-        match = OF_LISTENER.fullmatch(name)
-        if match is not None and match[1] in OF_ALL_LISTENERS | OF_ONE_LISTENER and BROKER_SETTINGS[match[1]].used:
-            yield replace(BROKER_SETTINGS[match[1]], name=name, default=None)
+        prefixed = split_prefix(name)
+        if prefixed is not None and prefixed.is_looked_up and BROKER_SETTINGS[prefixed.setting].used:
+            yield replace(BROKER_SETTINGS[prefixed.setting], name=name, default=None)
 
 
 def _strongest(setting: Setting, layers: Iterable[Mapping[str, str]]) -> Any:
@@ -175,15 +183,25 @@ def _strongest(setting: Setting, layers: Iterable[Mapping[str, str]]) -> Any:
     return setting.parse(setting.default)
 
 
-def _known(name: str) -> bool:
-    """Return whether raftka uses this setting. Raises SettingError for a name that Kafka does not have."""
+def _known(name: str, text: str) -> bool:
+    """Return whether raftka uses this setting. Raises SettingError for a name that Kafka does not have, and for a wrong value behind a prefix."""
     setting = BROKER_SETTINGS.get(name)
     if setting is not None:
         return setting.used
-    if name.startswith(LISTENERS_OWN):
+    if name.startswith(LISTENER):
+        prefixed = split_prefix(name)
+        if prefixed is not None and prefixed.setting in BROKER_SETTINGS:
+            BROKER_SETTINGS[prefixed.setting].parse(text)  # also one that is not used here: it is a mistake
         return any(_of_listeners([name]))
     nearest = get_close_matches(name, BROKER_SETTINGS, n=1, cutoff=0.5)
     raise SettingError(f"there is no setting {name}" + (f"; did you mean {nearest[0]}?" if nearest else ""))
+
+
+def _dialed(values: Values, inter_broker: str, protocols: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Listeners of other nodes at which this one logs in, with their protocols and its mechanisms."""
+    first = next(iter(values["controller.listener.names"] or ()), "").upper()
+    named = ((inter_broker, "sasl.mechanism.inter.broker.protocol"), (first, "sasl.mechanism.controller.protocol"))
+    return ((listener, protocols[listener], values[mechanism]) for listener, mechanism in named if listener in protocols)
 
 
 def _node_id(values: Values) -> int:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from raftka.limits import CONFIGURED_RESOURCES, SETTINGS_OF_RESOURCE, Limit
 from raftka.metadata.commands import AlterConfigs, AlteredConfigs, ConfigChange, ConfigResource
-from raftka.metadata.configs.dynamic import check_dynamic_configs, dynamic_setting
+from raftka.metadata.configs.dynamic import check_dynamic_configs, check_places, dynamic_setting
 from raftka.metadata.configs.groups import GROUP_SETTINGS, IllTold, check_client_metrics_configs, check_group_configs
 from raftka.metadata.configs.settings import OF_TOPIC, NodeSettings, check_topic_configs
 from raftka.metadata.configs.values import Setting, SettingError, Type
@@ -75,6 +75,8 @@ def _altered(image: MetadataImage, resource: ConfigResource, settings: NodeSetti
         kind.check_name(resource.name)
     try:
         kind.check(resource.name, after, settings)
+        if resource.resource_type == BROKER:
+            check_places(change.name for change in resource.changes if change.name in after)
     except SettingError as error:
         raise KafkaError(Code.INVALID_REQUEST if isinstance(error, IllTold) else kind.invalid, str(error)) from None
     kind.check_there(image, resource.name)

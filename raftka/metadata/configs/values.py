@@ -97,21 +97,6 @@ class Setting:
         return SettingError(f"Invalid value {text} for configuration {self.name}: Not a number of type {self.type.name}")
 
 
-class OfMechanism:
-    """The strongest value of a setting: the listener's for the mechanism, the listener's, the node's."""
-
-    def __init__(self, values: Values, listener: str, mechanism: str) -> None:
-        own = f"listener.name.{listener.lower()}."
-        self._values = values
-        self._prefixes = (f"{own}{mechanism.lower()}.", own, "")
-
-    def __getitem__(self, name: str) -> object:
-        return next((value for prefix in self._prefixes if (value := self._values.get(prefix + name)) is not None), None)
-
-    def text(self, value: object) -> str | None:
-        return None if value in (None, "") else str(value)
-
-
 def at_least(low: float) -> Check:
     return lambda value: None if value >= low else f"Value must be at least {low}"
 

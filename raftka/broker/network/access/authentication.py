@@ -44,15 +44,24 @@ class Rules(NamedTuple):
     mechanisms: tuple[str, ...]
     max_receive_bytes: int  # of one frame before the client is known
     failure_delay_s: float
-    session_ms: int  # 0: sessions have no end of their own
 
 
 class Logins:
-    """What the logins of one listener need. `start`: begin one with a mechanism, by name; None: that one is not set up."""
+    """What the logins of one listener need. `start`: begin one with a mechanism, by name; None: that one is not set up.
 
-    def __init__(self, context: BrokerContext, rules: Callable[[], Rules], start: Callable[[str], ServerMechanism | None]) -> None:
+    `session_ms`: how long a session with a mechanism may last; 0: sessions have no end of their own.
+    """
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        rules: Callable[[], Rules],
+        session_ms: Callable[[str], int],
+        start: Callable[[str], ServerMechanism | None],
+    ) -> None:
         self.context = context
         self.rules = rules
+        self.session_ms = session_ms
         self.start = start
         self.failed = BoundedRate(context.events.info, "authentication_failed", context.runtime.clock.now)
         self.beside = BackgroundWorker(context.runtime.offload, context.metrics)  # one step at a time, for mechanisms that read files
@@ -86,7 +95,7 @@ class SaslGate:
             self._login(frame)
             return False
         handshake = frame[:2] == _HANDSHAKE
-        if handshake and (self._expires is not None or self._logins.rules().session_ms > 0):
+        if handshake and (self._expires is not None or self._logins.session_ms(self._connection.session.mechanism) > 0):
             self._reauthenticate(frame)
             return False
         if self._expires is not None and self._logins.context.runtime.clock.now() >= self._expires and not handshake:
@@ -186,7 +195,7 @@ class SaslGate:
                 self._connection.answer(answer(reply, 0, None))
                 return
             self._check_same_user(f"User:{mechanism.user}", again)
-            lifetime_ms = self._lifetime_ms(mechanism.expires_ms)
+            lifetime_ms = self._lifetime_ms(mechanism)
         except AuthenticationFailed as error:
             doing = "re-authentication" if again else "authentication"
             generic = f"Authentication failed during {doing} due to invalid credentials with SASL mechanism {mechanism.name}"
@@ -203,9 +212,9 @@ class SaslGate:
         if again and principal != before:
             raise AuthenticationFailed("Cannot change principals during re-authentication")
 
-    def _lifetime_ms(self, expires_ms: int | None) -> int:
+    def _lifetime_ms(self, mechanism: ServerMechanism) -> int:
         """Of the session; 0: it has no end. Raises AuthenticationFailed when the credential has ended: 0 would tell the client the opposite."""
-        session_ms = self._logins.rules().session_ms
+        session_ms, expires_ms = self._logins.session_ms(mechanism.name), mechanism.expires_ms
         if expires_ms is None:
             return session_ms
         left_ms = expires_ms - self._logins.context.runtime.clock.wall_ms()
@@ -220,7 +229,7 @@ class SaslGate:
         self._expires = context.runtime.clock.now() + lifetime_ms / 1000 if lifetime_ms else None
         self._state, self._mechanism = State.COMPLETE, None
         self._connection.limit_frames(REQUEST_BYTES.value)
-        if self._expires is None and not self._logins.rules().session_ms:
+        if self._expires is None and not self._logins.session_ms(mechanism.name):
             self._connection.gate = None
         context.metrics.count(SUCCESSES)
 

@@ -8,8 +8,9 @@ from raftka.broker.network.access.authentication import Logins, Rules
 from raftka.broker.network.access.issuer_keys import IssuerKeys, unsecured
 from raftka.broker.telemetry.event_log import BoundedRate
 from raftka.metadata.configs.kerberos import kerberos_of
-from raftka.metadata.configs.logins import MECHANISMS, jaas_of, mechanisms_of
+from raftka.metadata.configs.logins import jaas_of, mechanisms_of
 from raftka.metadata.configs.oauth import oauth_of
+from raftka.metadata.configs.prefixes import MECHANISMS, REAUTH
 from raftka.metadata.configs.values import SettingError
 from raftka.runtime.interfaces import SECRETS
 from raftka.security.delegation_tokens import USER_PREFIX
@@ -35,16 +36,18 @@ class ListenerMechanisms:
         self._refused = BoundedRate(context.events.warning, "kerberos_refused", context.runtime.clock.now)
 
     def logins(self) -> Logins:
-        return Logins(self._context, self._rules, self._start)
+        return Logins(self._context, self._rules, self._session_ms, self._start)
 
     def _rules(self) -> Rules:
         settings = self._context.metadata.settings
         return Rules(
             mechanisms=tuple(each for each in mechanisms_of(settings.values, self._listener) if each in MECHANISMS),
-            max_receive_bytes=settings.number_at(self._listener, "sasl.server.max.receive.size"),
+            max_receive_bytes=settings.at(self._listener).number("sasl.server.max.receive.size"),
             failure_delay_s=settings.seconds("connection.failed.authentication.delay.ms"),
-            session_ms=settings.number_at(self._listener, "connections.max.reauth.ms"),
         )
+
+    def _session_ms(self, mechanism: str) -> int:
+        return self._context.metadata.settings.at(self._listener, mechanism).number(REAUTH)
 
     def _token_check(self) -> Callable[[str], Verified] | None:
         """How tokens of OAUTHBEARER are checked, as the node was started with; None: without that mechanism."""
@@ -89,6 +92,6 @@ class ListenerMechanisms:
         except SettingError as error:
             self._refused(listener=self._listener, reason=str(error))
             return None
-        ends = settings.number_at(self._listener, "connections.max.reauth.ms") > 0
+        ends = self._session_ms(GSSAPI) > 0
         now_ms = context.runtime.clock.wall_ms() if ends else None
         return GssapiServer(partial(accept, own.login), own.login.principal, partial(local_name, own.rules, own.realm), now_ms)

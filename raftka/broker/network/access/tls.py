@@ -107,7 +107,7 @@ class ListenerTls:
         if certificate is None:
             return "ANONYMOUS"
         settings = self._context.metadata.settings
-        rules = settings.of_listener(self._listener, RULES) or settings[RULES]
+        rules = settings.at(self._listener).text(RULES) or "DEFAULT"
         name = apply_rules(parse_rules(rules), subject_of(certificate))
         if not name:
             raise RefusedByName(f"no rule of {RULES} matches the name in the client's certificate")
