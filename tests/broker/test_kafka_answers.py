@@ -95,6 +95,87 @@ def test_a_topic_that_does_not_exist_is_not_deleted_and_the_answer_says_so(stage
     )
 
 
+IDS = {"t": "T", "u": "U"}  # how the next tables write the ids of topics; `?`: no topic's, `0`: none given
+BY_ID_ALONE = [  # Metadata from version 12 on
+    ("t:T", ["NONE t"]),
+    ("t:U", ["NONE u"]),  # the id counts: the name may be that of a topic that was made anew
+    ("t:?", ["UNKNOWN_TOPIC_ID -"]),
+    ("nosuch:T", ["NONE t"]),
+    ("nosuch:?", ["UNKNOWN_TOPIC_ID -"]),
+    (":T", ["NONE t"]),
+    ("bad/name:?", ["UNKNOWN_TOPIC_ID -"]),
+    ("-:T", ["NONE t"]),
+    ("-:?", ["UNKNOWN_TOPIC_ID -"]),
+    ("-:0", ["UNKNOWN_SERVER_ERROR "]),
+    (":0", ["INVALID_TOPIC_EXCEPTION "]),
+    ("t:U u:T", ["NONE u", "NONE t"]),
+    ("t:T -:T", ["NONE t"]),
+    ("t:? u:?", ["UNKNOWN_TOPIC_ID -"]),
+    ("t:T t:0", ["NONE t"]),
+    ("t:0 -:T", ["NONE t"]),
+    ("t:0 -:U", ["NONE t", "NONE u"]),  # Kafka leaves out what is asked by name as soon as an id is there
+]
+
+
+def named(stage: Stage, text: str) -> list[dict[str, Any]]:
+    """Return names and ids of a table's entry; `-` is a null name."""
+    topics = stage.nodes[1].image
+    ids = {"0": ZERO_UUID, "?": SOME_ID, **{IDS[name]: topic.topic_id for name in IDS if (topic := topics.topic_named(name)) is not None}}
+    pairs = [each.split(":") for each in text.split(" ")]
+    return [{"name": None if name == "-" else name, "topic_id": ids[topic_id]} for name, topic_id in pairs]
+
+
+@pytest.mark.parametrize(("asked", "told"), BY_ID_ALONE)
+def test_metadata_for_an_id_is_that_of_the_id(stage: Stage, asked: str, told: list[str]) -> None:
+    stage.create("u")
+    rows = named(stage, asked)
+    request = METADATA.request
+    row = request(topics=[request.topics(**each) for each in rows], allow_auto_topic_creation=False)
+
+    for version in (12, 13):
+        answer = stage.wire().ask(METADATA, row, version)
+        assert [f"{Code(each.error_code).name} {'-' if each.name is None else each.name}" for each in answer.topics] == told, version
+    has_id = any(each["topic_id"] != ZERO_UUID for each in rows)
+    for version in (10, 11):
+        answer = stage.wire().ask(METADATA, row, version)
+        codes = {Code(each.error_code) for each in answer.topics}
+        if has_id or any(each["name"] is None for each in rows):
+            assert (codes, list(answer.brokers), answer.controller_id) == ({Code.INVALID_REQUEST}, [], -1), version
+            assert [each.topic_id for each in answer.topics] == [each["topic_id"] for each in rows]
+        else:
+            assert codes == {Code.INVALID_TOPIC_EXCEPTION}
+
+
+def test_an_id_beside_a_name_makes_no_topic(stage: Stage) -> None:
+    request = METADATA.request
+    row = request(topics=[request.topics(name="made", topic_id=SOME_ID)], allow_auto_topic_creation=True)
+    for version in (10, 12):
+        stage.wire().ask(METADATA, row, version)
+    stage.world.run(stage.world.now + 1.0)
+    assert stage.nodes[1].image.topic_named("made") is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ("t:0 -:T", [("t", "T", "The provided topic name maps to an ID that was already supplied.")]),
+        ("-:T t:0", [("t", "T", "The provided topic name maps to an ID that was already supplied.")]),
+        ("t:0 t:0", [("t", "0", "Duplicate topic name.")]),
+        ("-:T -:T", [(None, "T", "Duplicate topic id.")]),
+        ("t:U", [("t", "U", "You may not specify both topic name and topic id.")]),
+    ],
+)
+def test_topic_that_is_named_twice_for_removal_stays(stage: Stage, asked: str, told: list[tuple[str | None, str, str]]) -> None:
+    stage.create("u")
+    request = DELETE_TOPICS.request
+    answer = stage.wire().ask(DELETE_TOPICS, request(topics=[request.topics(**each) for each in named(stage, asked)], timeout_ms=1000))
+
+    ids = {letter: named(stage, f"-:{letter}")[0]["topic_id"] for letter in "TU0"}
+    assert [(each.name, each.topic_id, each.error_message) for each in answer.responses] == [(name, ids[letter], text) for name, letter, text in told]
+    assert {Code(each.error_code) for each in answer.responses} == {Code.INVALID_REQUEST}
+    assert stage.nodes[1].image.topic_named("t") is not None
+
+
 def test_authorized_operations_are_told_of_names_that_no_topic_has(stage: Stage) -> None:
     names = ("t", "nosuch", "bad/name")
     request = METADATA.request

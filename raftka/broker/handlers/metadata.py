@@ -46,7 +46,7 @@ def _answer(request: Request[MetadataRequest], services: Services, leaders: set[
     image, listener = services.metadata.image, request.session.listener
     asked = request.body.topics
     everything = asked is None or (request.version == 0 and not asked)
-    if not everything and (code := (yield from _null_names(request))) is not Code.NONE:
+    if not everything and (code := (yield from _badly_asked(request))) is not Code.NONE:
         return (yield from _nothing(request, code))
     topics = request.encoded_rows(response.topics)
     for steps in _all(request, services, leaders) if everything else _each_asked(request, services, leaders):
@@ -82,22 +82,27 @@ def _all(request: Request[MetadataRequest], services: Services, leaders: set[int
 
 
 def _each_asked(request: Request[MetadataRequest], services: Services, leaders: set[int]) -> Iterator[Steps[MetadataResponseTopic]]:
-    """One answer for a topic that is named more than once."""
-    seen: set[tuple[str | None, bytes]] = set()
+    """One answer for a topic that is asked for more than once."""
+    image = services.metadata.image
+    seen: set[object] = set()
     for topic in request.body.topics or ():
-        if (key := (topic.name, topic.topic_id)) not in seen:
+        by_name = image.topic_named(topic.name) if topic.topic_id == ZERO_UUID and topic.name is not None else None
+        key = topic.topic_id if topic.topic_id != ZERO_UUID else by_name.topic_id if by_name is not None else topic.name
+        if key not in seen:
             seen.add(key)
             yield _asked(request, services, topic, leaders)
 
 
 def _asked(request: Request[MetadataRequest], services: Services, topic: MetadataRequestTopic, leaders: set[int]) -> Steps[MetadataResponseTopic]:
+    """An id counts, whatever the name beside it: a client may have the name of a topic that was made anew (as Kafka does)."""
     image = services.metadata.image
-    if topic.name is None:
+    if topic.topic_id != ZERO_UUID:
         known = image.topics.get(topic.topic_id)
         code = Code.UNKNOWN_TOPIC_ID if known is None else Code.TOPIC_AUTHORIZATION_FAILED
         if known is None or not request.may("DESCRIBE", (TOPIC, known.name)):
             return response.topics(error_code=int(code), name=None, topic_id=topic.topic_id)
         return (yield from _topic(request, image, known, leaders))
+    assert topic.name is not None, "refused before"
     if not request.may("DESCRIBE", (TOPIC, topic.name)):  # whether it is there or not
         return response.topics(error_code=int(Code.TOPIC_AUTHORIZATION_FAILED), name=topic.name)
     known = image.topic_named(topic.name)
@@ -151,10 +156,12 @@ def _partition(image: MetadataImage, index: int, partition: PartitionImage) -> M
     )
 
 
-def _null_names(request: Request[MetadataRequest]) -> Steps[Code]:
-    """NONE if there is none that is refused: a null name is for asking by id, from version 12 on."""
+def _badly_asked(request: Request[MetadataRequest]) -> Steps[Code]:
+    """NONE if no topic is refused: ids are for versions from 12 on, and a null name is for asking by id."""
     for topic in request.body.topics or ():
-        if topic.name is None and (request.version < 12 or topic.topic_id == ZERO_UUID):
-            return Code.INVALID_REQUEST if request.version < 12 else Code.UNKNOWN_SERVER_ERROR
+        if request.version < 12 and (topic.name is None or topic.topic_id != ZERO_UUID):
+            return Code.INVALID_REQUEST
+        if topic.name is None and topic.topic_id == ZERO_UUID:
+            return Code.UNKNOWN_SERVER_ERROR
         yield
     return Code.NONE

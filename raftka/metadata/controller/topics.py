@@ -235,6 +235,9 @@ def new_topic_id(random: Random) -> bytes:
     return number.to_bytes(16, "big")
 
 
+TWICE = "The provided topic name maps to an ID that was already supplied."  # Kafka's words
+
+
 def delete_topics(image: MetadataImage, command: DeleteTopics, settings: NodeSettings) -> tuple[list[Record], tuple[DeletedTopic, ...]]:
     """Records, and one answer for each topic that was named; one named twice is refused, once."""
     times = Counter([doomed for doomed in command.topics if _wrongly_named(doomed) is None])
@@ -248,8 +251,12 @@ def delete_topics(image: MetadataImage, command: DeleteTopics, settings: NodeSet
     ]
     for doomed, topic in found.items():
         try:
-            if times[doomed] > 1 or (topic is not None and ids[topic.topic_id] > 1):
+            if times[doomed] > 1:
                 raise KafkaError(Code.INVALID_REQUEST, "Duplicate topic name." if doomed.name is not None else "Duplicate topic id.")
+            if topic is not None and ids[topic.topic_id] > 1:  # by its name and by its id: one answer
+                if doomed.name is not None or times[DoomedTopic(topic.name)] > 1:
+                    answers.append(DeletedTopic(topic.name, topic.topic_id, int(Code.INVALID_REQUEST), TWICE))
+                continue
             topic = _checked(doomed, topic, settings)
             records.append(TopicDeleted(topic.topic_id))
             answers.append(DeletedTopic(topic.name, topic.topic_id, 0, None))
