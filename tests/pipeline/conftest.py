@@ -14,7 +14,7 @@ from tests.pipeline.players import Player
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster(nodes=3, log_retention_ms=-1) as started:
+    with Cluster(nodes=3, log_retention_ms=-1, log_cleaner_backoff_ms=100) as started:
         yield started
 
 

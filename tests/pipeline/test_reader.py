@@ -1,6 +1,7 @@
 """Readers and producers on a cluster of three: what is planned is read, once, whatever happens to leaders and connections; what is gone is told."""
 
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,9 +10,12 @@ from raftka.log.log import Log
 
 pytest.importorskip("pyarrow", reason="needs raftka[pipeline]")
 
+from raftka.client.blocking.connection import Connection
 from raftka.client.blocking.producer import Producer, murmur2
 from raftka.pipeline.errors import CorruptBatch, DataLoss, PipelineError, Unreachable
 from raftka.pipeline.topics.planning import Range
+from raftka.pipeline.topics.reader import _Reading
+from raftka.pipeline.topics.source import read_task
 from raftka.testing import Cluster
 from raftka.wire.errors import KafkaError
 from tests.pipeline.players import Player
@@ -120,18 +124,91 @@ def test_retention_that_took_the_start_is_reported_or_passed_by(cluster: Cluster
     assert offsets(player.rows([plan[0]._replace(stop=15)], fail_on_data_loss=False)) == []  # nothing beyond the plan
 
 
-def test_a_topic_that_was_made_again_is_reported_or_passed_by(cluster: Cluster, player: Player) -> None:
+def make_again(cluster: Cluster, player: Player, topic: str, partitions: int = 1) -> None:
+    """Other clients than the player's may keep what they know of the old topic."""
+    cluster.delete_topic(topic)
+    cluster.create_topic(topic, partitions=partitions)
+    player.brokers.forget_leaders(topic)
+
+
+def test_a_topic_that_was_made_again_is_reported_or_passed_by(cluster: Cluster, player: Player, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("raftka.pipeline.topics.reader.UNKNOWN_S", 0.2)
     topic = cluster.create_topic()
     player.fill(topic, 10)
     plan = player.plan(topic)
-    cluster.delete_topic(topic)
-    cluster.create_topic(topic)
-    player.brokers.forget_leaders(topic)
+    make_again(cluster, player, topic)
     player.fill(topic, 20)
 
     with pytest.raises(DataLoss, match=f"topic {topic} was deleted and made again before offsets 0 to 9"):
         player.rows(plan)
     assert player.rows(plan, fail_on_data_loss=False) == []
+
+
+def test_a_worker_reads_the_new_topic_with_the_metadata_of_the_old_one(cluster: Cluster, player: Player) -> None:
+    """The plan is right, and what this worker has kept is old."""
+    topic, worker = cluster.create_topic(partitions=2, replication_factor=3), player.more_brokers()
+    for partition in (0, 1):
+        player.fill(topic, 100, partition)
+    assert len(player.rows(player.plan(topic), worker)) == 200
+    make_again(cluster, player, topic, partitions=3)
+    for partition in range(3):
+        player.fill(topic, 500, partition)
+
+    for strict in (True, False):
+        rows = player.rows(player.plan(topic), worker, fail_on_data_loss=strict)
+        assert [(row["partition"], row["offset"]) for row in rows] == [(partition, at) for partition in range(3) for at in range(500)]
+
+
+def test_a_broker_that_is_the_last_to_hear_of_the_new_topic_is_asked_again(cluster: Cluster, player: Player, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic, worker = cluster.create_topic(), player.more_brokers()
+    player.fill(topic, 10)
+    player.rows(player.plan(topic), worker)
+    old = worker.topic_id(topic)
+    make_again(cluster, player, topic)
+    player.fill(topic, 20)
+    answers = iter([old] * 4)
+    monkeypatch.setattr(worker, "topic_id", lambda name: next(answers, type(worker).topic_id(worker, name)))
+
+    assert offsets(player.rows(player.plan(topic), worker)) == list(range(20))
+
+
+def test_a_broker_whose_fetch_has_names_alone_is_not_read_by_old_metadata(cluster: Cluster, player: Player, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka 2.8 and 3.0: topics have ids, Fetch has names. The plan is of the old topic, and so are the metadata that were kept."""
+    monkeypatch.setattr("raftka.pipeline.topics.reader.UNKNOWN_S", 0.2)
+    topic, worker = cluster.create_topic(), player.more_brokers()
+    player.fill(topic, 10)
+    plan, leader = player.plan(topic), cluster.leader(topic)
+    player.rows(plan, worker)
+    make_again(cluster, player, topic)
+    while cluster.leader(topic) != leader:  # another one would say so
+        make_again(cluster, player, topic)
+    player.fill(topic, 20)
+    version_of = Connection.version_of
+    monkeypatch.setattr(Connection, "version_of", lambda connection, api, cap=None: min(version_of(connection, api, cap), 12))
+
+    with pytest.raises(DataLoss, match=f"topic {topic} was deleted and made again before offsets 0 to 9"):
+        player.rows(plan, worker)
+
+
+def test_ranges_of_a_topic_that_is_gone_wait_once_in_a_task(cluster: Cluster, player: Player, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("raftka.pipeline.topics.reader.UNKNOWN_S", 0.2)
+    topic = cluster.create_topic(partitions=3)
+    for partition in range(3):
+        player.fill(topic, 5, partition)
+    plan = player.plan(topic)
+    make_again(cluster, player, topic)
+    over: list[bool] = []
+    is_over = _Reading._is_over
+
+    def noted(reading: _Reading, why: str) -> bool:
+        over.append(is_over(reading, why))
+        return over[-1]
+
+    monkeypatch.setattr(_Reading, "_is_over", noted)
+    monkeypatch.setattr("raftka.pipeline.topics.source.brokers_of", lambda options: player.brokers)
+
+    assert list(read_task(replace(player.options, fail_on_data_loss=False), plan)) == []
+    assert over.count(True) == 1
 
 
 def test_a_topic_that_is_gone_is_reported(cluster: Cluster, player: Player, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,6 +230,17 @@ def test_a_log_that_is_shorter_than_the_plan_is_reported(cluster: Cluster, playe
 
     with pytest.raises(DataLoss, match="ends at offset 10, but was to be read from 50 to 60"):
         player.rows([whole._replace(start=50, stop=60)])
+
+
+def test_a_log_that_ends_within_the_plan_is_reported_or_passed_by(cluster: Cluster, player: Player) -> None:
+    topic = cluster.create_topic()
+    player.fill(topic, 10)
+    (whole,) = player.plan(topic)
+    wanted = [whole._replace(stop=15)]
+
+    with pytest.raises(DataLoss, match=r"ends at offset 10, but offsets 10 to 14 of .* were to be read: its log became shorter"):
+        player.rows(wanted, player.more_brokers(0.3))
+    assert offsets(player.rows(wanted, player.more_brokers(0.3), fail_on_data_loss=False)) == list(range(10))
 
 
 def test_records_that_come_late_are_waited_for(cluster: Cluster, player: Player) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
 
+from raftka.client.blocking.producer import Producer
 from raftka.testing import Cluster
 from tests.pipeline.players import Player
 
@@ -100,6 +102,66 @@ def test_lost_records_stop_the_query_with_the_next_step(job: Job, player: Player
         job.stream(tmp_path)
     assert len(job.written(tmp_path)) == 10
     assert sum(job.stream(tmp_path, failOnDataLoss="false")) == 20
+
+
+def made_again(job: Job, player: Player, records: int) -> None:
+    """By others: nothing of this Spark hears of it."""
+    job.cluster.delete_topic(job.topic)
+    job.cluster.create_topic(job.topic, partitions=3)
+    player.brokers.forget_leaders(job.topic)
+    for partition in range(3):
+        player.fill(job.topic, records, partition)
+
+
+@pytest.mark.parametrize("strict", ["true", "false"])
+def test_a_session_that_has_read_a_topic_reads_the_one_made_again(job: Job, player: Player, strict: str) -> None:
+    """Workers of Spark live on, with what they know of the first one."""
+    player.fill(job.topic, 100, 0)
+    for _ in range(2):
+        assert len(job.batch(failOnDataLoss=strict)) == 100
+    made_again(job, player, 500)
+
+    for _ in range(2):
+        assert len(job.batch(failOnDataLoss=strict)) == 1500
+
+
+def test_a_stream_reads_all_of_a_topic_made_again(job: Job, player: Player, tmp_path: Path) -> None:
+    """Its checkpoint has offsets of the first topic, beyond and below the ends of the second one."""
+    player.fill(job.topic, 100, 0)
+    player.fill(job.topic, 2000, 1)
+    job.stream(tmp_path)
+    made_again(job, player, 500)
+
+    assert sum(job.stream(tmp_path, failOnDataLoss="false", maxOffsetsPerTrigger=700)) == 1500
+    assert job.written(tmp_path)[-1] == (2, 499)
+    assert len(job.written(tmp_path)) == 2100 + 1500
+
+
+def test_ranges_of_a_compacted_topic_are_read_to_their_end(job: Job, player: Player, tmp_path: Path) -> None:
+    job.topic = topic = job.cluster.create_topic(cleanup_policy="compact", segment_ms=100, min_cleanable_dirty_ratio=0, max_compaction_lag_ms=100)
+    left = compacted(job, player)
+    assert left[0] > 500, "there is no gap at the beginning"
+
+    assert [row["offset"] for row in job.batch(minPartitions="7")] == left
+    for end in (100, 150, left[0], left[0] + 1, left[-1]):
+        rows = job.batch(endingOffsets=json.dumps({topic: {"0": end}}))
+        assert [row["offset"] for row in rows] == [offset for offset in left if offset < end]
+    assert sum(job.stream(tmp_path, maxOffsetsPerTrigger=90)) == len(left)
+    assert job.written(tmp_path) == [(0, offset) for offset in left]
+
+
+def compacted(job: Job, player: Player) -> list[int]:
+    """Offsets that are left when each of 100 keys was written ten times, by one producer: of several the last batches would be kept, emptied."""
+    producer = Producer(player.brokers, max_batch_bytes=500)
+    for at in range(1000):
+        producer.add((job.topic, 0), (b"%d" % (at % 100), b"%d" % at, (), 1_700_000_000_000 + at))
+    producer.flush()
+    deadline = time.monotonic() + 60
+    while len(job.cluster.records(job.topic)) >= 500:
+        assert time.monotonic() < deadline, "the log was not compacted"
+        player.fill(job.topic, 1, first=10_000)  # a segment is rolled by what is written
+        time.sleep(0.2)
+    return [record.offset for record in job.cluster.records(job.topic)]
 
 
 def records_taken(job: Job, player: Player, folder: Path) -> str:

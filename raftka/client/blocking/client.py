@@ -239,7 +239,10 @@ class Client:
         for topic in answer.topics:
             name = topic.name or ""  # null only in answers to questions by id
             (self.missing.add if topic.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION else self.missing.discard)(name)
-            self._ids[name] = "" if topic.topic_id == ZERO_UUID else topic.topic_id.hex()
+            topic_id = "" if topic.topic_id == ZERO_UUID else topic.topic_id.hex()
+            if self._ids.get(name, topic_id) != topic_id:
+                self.forget_leaders(name)  # of a topic that was deleted: the new one may have fewer partitions
+            self._ids[name] = topic_id
             for each in topic.partitions:
                 self._leaders[name, each.partition_index] = Leader(each.leader_id, each.leader_epoch)
         return answer

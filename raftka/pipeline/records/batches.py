@@ -52,6 +52,11 @@ class Span:
     def compressed(self) -> int:
         return self.header.compression
 
+    @property
+    def is_empty(self) -> bool:
+        """Compaction may keep the header alone, for its sequence numbers; its compression says nothing then."""
+        return not self.header.count and self.stop - self.start == BATCH_HEADER_BYTES
+
 
 class Fetched:
     """The batches of one answer for one partition, from `start` to `stop` (offsets). Raises CorruptBatch, also from `portions`."""
@@ -66,7 +71,7 @@ class Fetched:
         self._spans = list(self._walk(start, stop, check_crcs))
         if aborted is not None:
             self._spans = list(self._committed(aborted))
-        self._spans = [span for span in self._spans if not span.header.attributes & CONTROL]
+        self._spans = [span for span in self._spans if not span.header.attributes & CONTROL and not span.is_empty]
 
     def portions(self) -> Iterator[Portion]:
         if not any(span.compressed for span in self._spans):
@@ -105,7 +110,8 @@ class Fetched:
         return CorruptBatch(f"{self.where}: records at offset {self._spans[0].header.base_offset} and behind can not be read")
 
     def _walk(self, start: int, stop: int, check_crcs: bool) -> Iterator[Span]:
-        """Those with offsets in question. The last one of an answer may be cut."""
+        """Those with offsets in question. The last one of an answer may be cut. Compaction leaves gaps, so the first one may begin behind the range:
+        then the range has no record left, and `next_offset` is its end."""
         position, end = 0, len(self.data)
         while end - position >= BATCH_HEADER_BYTES:
             header = read_header(self._view, position)
@@ -114,12 +120,15 @@ class Fetched:
                 raise self.corrupt(
                     header, f"version {header.magic}, length {header.length}; only batches of version 2 (Kafka 0.11 and later) are read"
                 )
-            if after > end or header.base_offset >= stop:
+            if after > end:
                 return
             if header.last_offset_delta < 0 or header.count < 0:
                 raise self.corrupt(header, f"{header.count} records up to offset delta {header.last_offset_delta}")
             if check_crcs and not crc_matches(self._view[position:after], header):
                 raise self.corrupt(header, "its checksum is another one")
+            if header.base_offset >= stop:
+                self.next_offset = max(self.next_offset, stop)
+                return
             if header.last_offset >= start:
                 yield Span(header, position, after)
             self.next_offset = max(self.next_offset, header.last_offset + 1)

@@ -186,7 +186,8 @@ def latest(options: SourceOptions, lookup: Lookup, start: Position, target: Posi
         loss(options, f"{topic}-{partition} is gone: its topic was deleted", "its unread records are lost")
     wanted = {} if target is None else {where: end for where, end in target.offsets.items() if where[0] not in again}
     _never_back(options, lookup, same, wanted, ends)
-    now = Position(ends, ids, start.offsets if start.initial else None)
+    began = {where: 0 if where[0] in again else offset for where, offset in start.offsets.items()} if start.initial else None
+    now = Position(ends, ids, began)
     return now if target is None else _up_to(target, start, now)
 
 

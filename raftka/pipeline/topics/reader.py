@@ -2,6 +2,9 @@
 
 The next request leaves before the last answer is decoded. What is asked for ends where the plan ends; records that are not there any more
 (compacted, markers of transactions) are passed by, records that are lost are told, and bytes that are no records stop the query.
+
+A worker lives for many batches, so the metadata that it keeps may be older than the plan. Neither kept metadata nor one answer proves that a topic is
+gone: brokers are asked anew, for some seconds, because a broker may be the last to hear of a topic.
 """
 
 import logging
@@ -39,16 +42,18 @@ class Gone(Exception):
     """The topic is not there, or is another one."""
 
 
-def read(brokers: Brokers, wanted: Range, options: SourceOptions) -> "Iterator[pa.RecordBatch]":
-    """Arrow batches with rows, in order. Raises PipelineError."""
-    return _Reading(brokers, wanted, options).batches()
+def read(brokers: Brokers, wanted: Range, options: SourceOptions, gone: "set[str] | None" = None) -> "Iterator[pa.RecordBatch]":
+    """Arrow batches with rows, in order. Raises PipelineError. `gone`: ids of topics that other ranges of the same task were found to have lost; a
+    topic that is found to be gone is added."""
+    return _Reading(brokers, wanted, options, set() if gone is None else gone).batches()
 
 
 class _Reading:
-    def __init__(self, brokers: Brokers, wanted: Range, options: SourceOptions) -> None:
-        self._brokers, self._wanted, self._options = brokers, wanted, options
+    def __init__(self, brokers: Brokers, wanted: Range, options: SourceOptions, gone: set[str]) -> None:
+        self._brokers, self._wanted, self._options, self._gone = brokers, wanted, options, gone
         self._where = (wanted.topic, wanted.partition)
         self._offset = wanted.start
+        self._metadata_are_new = False  # newer than the plan
         self._patience = brokers.patience(f"{wanted.where} at offset {wanted.start}")
         self._unknown: Patience | None = None
         self._empty = 0
@@ -78,16 +83,29 @@ class _Reading:
                 asked.connection.close()  # an answer is still to come on it
 
     def _ask(self, offset: int) -> Asked | None:
-        """None: nobody knows the topic, so far."""
+        """None: the broker that was asked last does not know the planned topic."""
         led = self._brokers.leader(self._where)
-        self._check_id()
+        if self._has_other_id():
+            self._topic_unknown("another topic has its name", "deleted and made again")
+            return None
         if led is None and self._wanted.topic in self._brokers.missing:
-            self._topic_unknown(Code.UNKNOWN_TOPIC_OR_PARTITION)
+            self._topic_unknown(name_of_code(Code.UNKNOWN_TOPIC_OR_PARTITION))
             return None
         if led is None:
             raise Broken(f"{self._wanted.where} has no leader")
         connection = self._brokers.take(led[0])
+        if not self._metadata_are_new and self._reads_by_name(connection):
+            self._metadata_are_new = True
+            self._brokers.give(connection)
+            self._brokers.refresh([self._wanted.topic])
+            return self._ask(offset)
         return self._send(connection, offset, led[1])
+
+    def _reads_by_name(self, connection: Connection) -> bool:
+        """Return whether the broker knows ids and its Fetch does not take them, as in Kafka 2.8 and 3.0: it would read the topic that has the name
+        now, so metadata from before the plan prove nothing."""
+        with as_pipeline_errors():
+            return bool(self._wanted.topic_id) and connection.version_of(FETCH) < BY_TOPIC_ID
 
     def _send(self, connection: Connection, offset: int, leader_epoch: int) -> Asked:
         try:
@@ -179,7 +197,7 @@ class _Reading:
                 f"`raftka log dump` on its leader"
             )
         if stable < self._wanted.stop:
-            self._patience.wait(f"it ends at offset {stable} so far, the plan at {self._wanted.stop}")
+            self._shorter(stable)
             return
         self._empty += 1
         if self._empty >= EMPTY_ANSWERS:
@@ -191,7 +209,7 @@ class _Reading:
         if code == Code.OFFSET_OUT_OF_RANGE:
             self._out_of_range()
         elif code in UNKNOWN:
-            self._topic_unknown(code)
+            self._topic_unknown(name_of_code(code))
         elif code == Code.CORRUPT_MESSAGE:
             raise CorruptBatch(f"{self._wanted.where}: the broker itself finds its log corrupt at offset {self._offset}. Nothing was skipped")
         elif code in (Code.NONE, Code.UNKNOWN_SERVER_ERROR) or is_retriable(code):
@@ -203,6 +221,19 @@ class _Reading:
         """A leader that is no leader, or a connection that broke: look who leads now."""
         self._brokers.forget_leaders(self._wanted.topic)
         self._patience.wait(why)
+
+    def _shorter(self, end: int) -> None:
+        """The log ends before the plan does: a new leader may have the rest in a moment, or it is lost. Raises DataLoss."""
+        why = f"it ends at offset {end} so far, the plan at {self._wanted.stop}"
+        if not self._patience.over:
+            self._patience.wait(why)
+            return
+        loss(
+            self._options,
+            f"{self._wanted.where} ends at offset {end}, but {self._left()} were to be read: its log became shorter",
+            "they are left out",
+        )
+        self._progress(self._wanted.stop)
 
     def _out_of_range(self) -> None:
         """Decide about an offset out of range: below the log's start the records are lost; beyond its end a new leader may have them in a moment."""
@@ -225,14 +256,13 @@ class _Reading:
         loss(self._options, what, "these offsets are left out")
         self._progress(self._wanted.stop)
 
-    def _topic_unknown(self, code: int) -> None:
-        """A broker may be the last to hear of a topic; after some seconds it is gone."""
+    def _topic_unknown(self, why: str, happened: str = "deleted") -> None:
+        """Ask anew until UNKNOWN_S have passed: a broker may be the last to hear of a topic, and what was kept may be old. Raises Gone."""
         self._unknown = self._unknown or Patience(UNKNOWN_S, self._wanted.where)
         self._brokers.forget_leaders(self._wanted.topic)
-        if self._is_over(name_of_code(code)):
-            raise Gone(
-                f"topic {self._wanted.topic} was deleted before offsets {self._offset} to {self._wanted.stop - 1} of {self._wanted.where} were read"
-            )
+        if (self._wanted.topic_id and self._wanted.topic_id in self._gone) or self._is_over(why):
+            self._gone.add(self._wanted.topic_id)
+            raise Gone(f"topic {self._wanted.topic} was {happened} before {self._left()} were read")
 
     def _is_over(self, why: str) -> bool:
         assert self._unknown is not None
@@ -242,10 +272,9 @@ class _Reading:
             return True
         return False
 
-    def _check_id(self) -> None:
-        now = self._brokers.topic_id(self._wanted.topic)
-        if self._wanted.topic_id and now and now != self._wanted.topic_id:
-            raise Gone(f"topic {self._wanted.topic} was deleted and made again before {self._left()} were read")
+    def _has_other_id(self) -> bool:
+        known = self._brokers.topic_id(self._wanted.topic)
+        return bool(self._wanted.topic_id and known) and known != self._wanted.topic_id
 
     def _left(self) -> str:
         return f"offsets {self._offset} to {self._wanted.stop - 1} of {self._wanted.where}"

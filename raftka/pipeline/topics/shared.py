@@ -54,17 +54,17 @@ def names_of(options: Mapping[str, str], declaration: str) -> tuple[str, str]:
 
 def read_shared(shared: Shared, ranges: Iterable[Range], limit: int) -> Iterator[pa.RecordBatch]:
     """Arrow batches of one task. `limit`: bytes that a partition's shared rows may take. Raises PipelineError."""
-    brokers = brokers_of(shared.source)
+    brokers, gone = brokers_of(shared.source), set[str]()
     for each in ranges:
-        for batch in _Reading(shared, brokers, each, limit).rows():
+        for batch in _Reading(shared, brokers, each, limit, gone).rows():
             rows = shape(batch, shared.rows)
             if rows.num_rows:
                 yield rows
 
 
 class _Reading:
-    def __init__(self, shared: Shared, brokers: Brokers, wanted: Range, limit: int) -> None:
-        self._shared, self._brokers, self._wanted, self._limit = shared, brokers, wanted, limit
+    def __init__(self, shared: Shared, brokers: Brokers, wanted: Range, limit: int, gone: set[str]) -> None:
+        self._shared, self._brokers, self._wanted, self._limit, self._gone = shared, brokers, wanted, limit, gone
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         fetched = self._shelf(self._shared.fetched)
@@ -82,7 +82,7 @@ class _Reading:
         return make(start, stop) if shelf is None else shelf.rows(start, stop, make)
 
     def _fetch(self, start: int, stop: int) -> Generator[pa.RecordBatch]:
-        yield from read(self._brokers, self._wanted._replace(start=start, stop=stop), self._shared.source)
+        yield from read(self._brokers, self._wanted._replace(start=start, stop=stop), self._shared.source, self._gone)
 
     def _shelf(self, name: str) -> Shelf | None:
         """None: without a topic's id its records could be another one's of the same name."""

@@ -29,9 +29,9 @@ def read_task(options: SourceOptions, ranges: Iterable[Range]) -> "Iterator[pa.R
     """Arrow batches; one range after the other."""
     from raftka.pipeline.topics.reader import read
 
-    brokers = brokers_of(options)
+    brokers, gone = brokers_of(options), set[str]()
     for each in ranges:
-        yield from read(brokers, each, options)
+        yield from read(brokers, each, options, gone)
 
 
 class Stream:
