@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from math import isfinite
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -83,8 +84,8 @@ class Reading:
         while not self._stopping.is_set():
             try:
                 self._follow()
-            except (PipelineError, OSError) as error:
-                self._kept.trouble = f"{self._topic}: {error}"
+            except Exception as error:  # of brokers, or of a record that nobody has thought of: a thread that ended would look like a quiet topic
+                self._kept.trouble = f"{self._topic}: {error if isinstance(error, (PipelineError, OSError)) else repr(error)}"
                 self._stopping.wait(AFTER_FAILURE_S)
 
     def _follow(self) -> None:
@@ -113,10 +114,18 @@ class Reading:
 
 
 def _json(value: bytes | None) -> Json:
+    """None for what no browser can read: also JSON that is nested too deeply, and numbers that are none."""
     try:
-        return None if value is None else json.loads(value)
-    except ValueError:
+        return None if value is None else json.loads(value, parse_float=_finite, parse_constant=_finite)
+    except (ValueError, RecursionError):
         return None
+
+
+def _finite(text: str) -> float:
+    found = float(text)
+    if not isfinite(found):
+        raise ValueError(text)
+    return found
 
 
 class Page:

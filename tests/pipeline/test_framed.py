@@ -345,3 +345,22 @@ def test_confluents_serializer_writes_what_is_read_here(raftka_registry: Registr
         assert decoder(raftka_registry, TRUCK, form).row(value) == ({"truck": 7, "speed": None}, None)
     wrong = decoder(raftka_registry, {"seconds": "bigint"}, "protobuf").row(as_protobuf)[1] or ""
     assert wrong.startswith("the record is datetime.datetime(1970, 1, 1, 0, 0, 5")
+
+
+def test_a_number_that_a_new_registry_gives_again_is_read_by_its_new_schema() -> None:
+    """A worker outlives a registry that was made anew: what it keeps of a number is compared, not believed for ever."""
+    now, access = [0.0], RegistryAccess(("http://registry:8081",))
+    answers = {"old": '{"type": "record", "name": "T", "fields": [{"name": "a", "type": "int"}]}'}
+    answers["new"] = answers["old"].replace('"a"', '"b"')
+    which = ["old"]
+    client = RegistryClient(access, lambda url, path: (200, json.dumps({"schema": answers[which[0]]}).encode()), lambda: now[0])
+    worker = FromRegistry(client, ("avro",), lambda: now[0])
+    value = framed(1, b"\x04")
+    assert worker.value(value) == {"a": 2}
+    which[0] = "new"
+
+    worker.refresh()
+    assert worker.value(value) == {"a": 2}
+    now[0] += 300
+    worker.refresh()
+    assert worker.value(value) == {"b": 2}

@@ -17,6 +17,7 @@ from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.flows.streams import Shown
 from raftka.pipeline.page import HTML, Kept, Page, Server, handler_of
 from raftka.pipeline.project import PROJECTS
+from raftka.pipeline.topics.source import Stream
 from raftka.testing import Cluster
 from tests.pipeline.players import Player
 
@@ -75,6 +76,33 @@ def test_records_come_through(page: Page, cluster: Cluster, player: Player) -> N
     assert ask(page, "latest?after=4")["positions"] == {}
     assert ask(page, "names") == {"title": "Trucks", "noun": "truck"}
     assert [each["properties"]["name"] for each in ask(page, "fences")["features"]] == ["north depot", "eastern gate", "south market"]
+
+
+def test_records_of_others_do_not_stop_the_page(page: Page, cluster: Cluster, player: Player) -> None:
+    alerts = str(page.shown.alerts)  # type: ignore[attr-defined]
+    producer = Producer(player.brokers)
+    foreign = (b"[" * 100_000, b'{"latitude": NaN}', b'{"latitude": 1e999}', b"\xff", b"", None, b"[1]", b'"text"')
+    for value in (*foreign, b'{"id": 1}'):
+        producer.add((alerts, 0), (b"\xff", value, (), 1))
+    producer.flush()
+
+    shown = cluster.wait_for(lambda: (found := ask(page, "latest")["alerts"]) and len(found) == 9 and found)
+    assert shown == [None] * 6 + [[1], "text", {"id": 1}]
+
+
+def test_an_error_of_an_unknown_kind_is_shown_and_reading_goes_on(page: Page, cluster: Cluster, player: Player, monkeypatch: Any) -> None:
+    failing = iter([KeyError("a bug")])
+
+    def latest(stream: Stream, start: Any) -> Any:
+        for error in failing:
+            raise error
+        return real(stream, start)
+
+    real = Stream.latest
+    monkeypatch.setattr(Stream, "latest", latest)
+    assert "KeyError('a bug')" in cluster.wait_for(lambda: ask(page, "latest")["trouble"])
+    monkeypatch.setattr("raftka.pipeline.page.AFTER_FAILURE_S", 0.1)
+    cluster.wait_for(lambda: ask(page, "latest")["trouble"] is None)
 
 
 def test_rows_of_aborted_batches_are_not_shown(page: Page, cluster: Cluster, player: Player) -> None:

@@ -11,7 +11,7 @@ from raftka.cli.commands import root
 from raftka.pipeline.topics import progress
 from raftka.pipeline.topics.options import source_options
 from raftka.pipeline.topics.positions import Offsets
-from raftka.pipeline.topics.progress import RETRY_S, Progress
+from raftka.pipeline.topics.progress import AGAIN_S, RETRY_S, Progress
 from raftka.pipeline.topics.source import Stream
 from raftka.testing import Cluster
 from tests.pipeline.players import Player
@@ -65,6 +65,18 @@ def test_unchanged_offsets_are_not_committed_again(cluster: Cluster, player: Pla
         told.publish({(topic, 0): 5})
 
     assert fault.hits == 0
+
+
+def test_offsets_that_brokers_have_forgotten_are_committed_again(cluster: Cluster, player: Player) -> None:
+    """A query without new records for days: brokers remove what a group without members has committed."""
+    topic, clock = cluster.create_topic(), Clock()
+    with closing(Progress(options(cluster, topic), clock)) as told:
+        told.publish({(topic, 0): 5})
+        tell(options(cluster, topic), {(topic, 0): 0})
+        clock.now = AGAIN_S
+        told.publish({(topic, 0): 5})
+
+    assert cluster.group(topic).offsets == {(topic, 0): 5}
 
 
 def test_nothing_is_committed_without_a_group(cluster: Cluster, player: Player) -> None:

@@ -14,6 +14,7 @@ import trustme
 
 from raftka.pipeline.errors import OptionRefused
 from raftka.pipeline.records.registry_client import (
+    FRESH_S,
     GRACE_S,
     PAUSES_S,
     UNKNOWN_S,
@@ -61,6 +62,34 @@ def test_a_schema_is_asked_for_once() -> None:
     assert registry.client.schema(8).type == "PROTOBUF"
     assert registry.client.version("a/b", 3) == Schema("AVRO", "{}", (Reference("a.B", "b", 3),))
     assert registry.asked == ["/schemas/ids/7", "/schemas/ids/8", "/subjects/a%2Fb/versions/3?deleted=true"]
+
+
+def test_a_kept_schema_is_compared_with_the_registry_after_some_time() -> None:
+    """A registry that was made anew gives its numbers again."""
+    path = "/schemas/ids/7"
+    registry = Registry({path: (200, {"schema": '"string"'})})
+    registry.client.schema(7)
+    registry.answers[path] = (200, {"schema": '"int"'})
+
+    registry.now += FRESH_S - 1
+    assert registry.client.schema(7).text == '"string"'
+    registry.now += 1
+    assert [registry.client.schema(7).text, registry.client.schema(7).text] == ['"int"', '"int"']
+    assert registry.asked == [path] * 2
+
+
+@pytest.mark.parametrize("answer", [OSError("away"), NOT_FOUND, (503, {}), (401, {}), (403, {"error_code": 40301, "message": "no"})])
+def test_a_kept_schema_stays_while_the_registry_does_not_give_it(answer: Any) -> None:
+    """A schema that was deleted is still the one that records were written with; and no batch waits for a registry that it does not need."""
+    path = "/schemas/ids/7"
+    registry = Registry({path: [(200, {"schema": '"string"'}), answer]})
+    registry.client.schema(7)
+    registry.now += FRESH_S
+
+    for _ in range(3):
+        assert registry.client.schema(7).text == '"string"'
+    assert registry.asked == [path] * 2
+    assert registry.pauses == []
 
 
 def test_a_descriptor_is_another_answer_than_the_text() -> None:

@@ -143,6 +143,7 @@ class Decoder:
     def _framed_value(self, value: bytes) -> Json:
         if self._framed is None:
             self._framed = AvroFolder(self._schemas) if self._registry is None else FromRegistry.of(self._registry, self._formats)
+            self._framed.refresh()  # the registry's readers are this process's: tasks before this one have made them
         return self._framed.value(value)
 
     @staticmethod

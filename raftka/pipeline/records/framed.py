@@ -1,9 +1,10 @@
 """Values behind the number of a schema: a zero byte, four bytes of the number, and what the schema's type says. Knows no Spark.
 
-Readers of numbers are made once, and so is what is wrong with a schema. The declared fields judge what they read, so a new version of a schema
-needs no restart: its number is looked up when the first record with it comes.
+Readers of numbers are kept, and so is what is wrong with a schema; those of a registry for some minutes, then the registry is asked again. The
+declared fields judge what they read, so a new version of a schema needs no restart: its number is looked up when the first record with it comes.
 """
 
+import time
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
@@ -15,6 +16,7 @@ from raftka.pipeline.records.registry_client import RegistryAccess, RegistryClie
 
 HEADER = 5
 KEPT = 10_000  # readers; the oldest one leaves first
+FRESH_S = 200.0  # readers of a registry's schemas are made anew then; with the client's own time no schema is older than five minutes
 
 Read = Callable[[bytes], Json]  # of the bytes behind the header
 
@@ -32,6 +34,10 @@ class Readers:
     def __init__(self, make: Callable[[int], Read]) -> None:
         self._make = make
         self._found: dict[int, Read | str] = {}
+
+    def forget(self) -> None:
+        """Make all of them anew when they are needed."""
+        self._found.clear()
 
     def read(self, number: int, value: bytes) -> Json:
         """Raises Misfit, and what `make` raises."""
@@ -56,6 +62,9 @@ class AvroFolder:
         self._schemas = schemas
         self._readers = Readers(self._reader)
 
+    def refresh(self) -> None:
+        """The folder was read when the query began."""
+
     def value(self, value: bytes) -> Json:
         """Raises Misfit."""
         return self._readers.read(number_of(value, "Avro"), value[HEADER:])
@@ -72,8 +81,9 @@ class AvroFolder:
 class FromRegistry:
     """Values of the given formats by the schemas of a registry: its type of the schema says which one a value is."""
 
-    def __init__(self, client: RegistryClient, formats: tuple[str, ...]) -> None:
-        self._client, self._formats = client, formats
+    def __init__(self, client: RegistryClient, formats: tuple[str, ...], clock: Callable[[], float] = time.monotonic) -> None:
+        self._client, self._formats, self._clock = client, formats, clock
+        self._fresh_until = clock() + FRESH_S
         self._what = {"avro": "Avro", "protobuf": "Protobuf", "json": "JSON"}[formats[-1]]
         self._readers = Readers(self._reader)
 
@@ -82,6 +92,12 @@ class FromRegistry:
     def of(access: RegistryAccess, formats: tuple[str, ...]) -> "FromRegistry":
         """The one of this process."""
         return FromRegistry(RegistryClient.of(access), formats)
+
+    def refresh(self) -> None:
+        """Call it before each batch of values: the numbers may be of other schemas now."""
+        if self._clock() >= self._fresh_until:
+            self._fresh_until = self._clock() + FRESH_S
+            self._readers.forget()
 
     def value(self, value: bytes) -> Json:
         """Raises Misfit for a value that is none, and RegistryAway, which is no fault of the value."""

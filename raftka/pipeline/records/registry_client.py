@@ -1,14 +1,17 @@
 """A client of a schema registry with Confluent's REST API, for the workers of a query. Knows neither Spark nor a format.
 
-Schemas have their numbers for ever, so what was found is kept as long as the process lives. An unknown number is asked for again after some seconds.
+A schema keeps its number as long as its registry lives, so what was found is kept. But a registry may be made anew, and a subject too: what is kept
+is compared with the registry every few minutes, while it is used. When the registry does not answer then, or knows the number no more, the kept
+schema stays: records were written with it. An unknown number is asked for again after some seconds.
 A registry that does not answer, or refuses our name, is no fault of a record: that raises RegistryAway, and the batch is tried again.
 """
 
 import json
+import logging
 import ssl
 import time
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
@@ -25,7 +28,10 @@ PAUSES_S = (0.2, 0.5, 1.0, 2.0)  # before each registry is asked again
 GRACE_S = 0.5  # an instance of a registry may be a moment behind the one that registered a schema
 UNKNOWN_S = 10.0  # an unknown number is not asked for again so soon
 KEPT = 10_000  # schemas; unknown numbers: the oldest one leaves first
+FRESH_S = 100.0  # a kept schema is compared with the registry when it is older and used
 NO_SUBJECT, NO_VERSION, NO_SCHEMA = 40401, 40402, 40403
+
+log = logging.getLogger(__name__)
 
 
 class RegistryAway(PipelineError):
@@ -125,7 +131,7 @@ class RegistryClient:
     ) -> None:
         self._access, self._clock, self._pause = access, clock, pause
         self._get = get or Http(access, clock)
-        self._found: dict[str, Schema] = {}
+        self._found: dict[str, tuple[Schema, float]] = {}  # and when the registry was asked last
         self._unknown: dict[str, tuple[str, float]] = {}  # why, and when it may be asked for again
         self._grace_from = float("-inf")
 
@@ -147,11 +153,25 @@ class RegistryClient:
         deleted = "deleted=true" if path.startswith("/subjects") else ""
         query = "&".join(each for each in (deleted, "format=serialized" if serialized else "") if each)
         path += f"?{query}" if query else ""
-        found = self._found.get(path)
-        if found is None:
-            found = self._asked(path, what)
-            _keep(self._found, path, found)
+        kept, asked_at = self._found.get(path, (None, 0.0))
+        if kept is not None and self._clock() - asked_at < FRESH_S:
+            return kept
+        found = self._asked(path, what) if kept is None else self._compared(path, what, kept)
+        _keep(self._found, path, (found, self._clock()))
         return found
+
+    def _compared(self, path: str, what: str, kept: Schema) -> Schema:
+        """The schema that has this number now. Without an answer it is the kept one."""
+        try:
+            answer = self._answer(path, what, pauses=())
+        except RegistryAway as away:
+            log.warning("%s is used as it was: %s", what, away)
+            return kept
+        if isinstance(answer, str):
+            return kept
+        if answer != kept:
+            log.warning("%s is another one than before: the registry, or the subject, was made anew. Records are read by the new one", what)
+        return answer
 
     def _asked(self, path: str, what: str) -> Schema:
         now = self._clock()
@@ -168,10 +188,10 @@ class RegistryClient:
             raise UnknownSchema(answer)
         return answer
 
-    def _answer(self, path: str, what: str) -> Schema | str:
+    def _answer(self, path: str, what: str, pauses: Sequence[float] = PAUSES_S) -> Schema | str:
         """A text: why there is no such schema. Raises RegistryAway."""
         why = ""
-        for pause in (0.0, *PAUSES_S):
+        for pause in (0.0, *pauses):
             if pause:
                 self._pause(pause)
             for url in self._access.urls:

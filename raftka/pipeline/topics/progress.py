@@ -17,6 +17,7 @@ from raftka.wire.messages.offsets import OFFSET_COMMIT
 
 WAIT_S = 2.0
 RETRY_S = 30.0
+AGAIN_S = 3600.0  # brokers forget the offsets of a group without members, and somebody may delete or reset them
 BY_NAME = 2  # a version that old brokers know and new ones still do
 NO_MEMBER = {Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION, Code.STALE_MEMBER_EPOCH, Code.REBALANCE_IN_PROGRESS}
 
@@ -32,6 +33,7 @@ class Progress:
         self._group, self._clock = options.group_id, clock
         self._brokers = Brokers(options.bootstrap, options.client_id, WAIT_S, wait_s=WAIT_S, security=options.security)
         self._told: Offsets = {}
+        self._told_at = clock()
         self._wanted: Offsets = {}
         self._not_before = 0.0
         self._warned = ""
@@ -48,11 +50,11 @@ class Progress:
         self._brokers.close()
 
     def _commit_if_new(self) -> None:
-        if self._group is None or self._wanted == self._told:
+        if self._group is None or (self._wanted == self._told and self._clock() - self._told_at < AGAIN_S):
             return
         try:
             self._commit(self._group)
-            self._told, self._warned = self._wanted, ""
+            self._told, self._told_at, self._warned = self._wanted, self._clock(), ""
         except Exception as error:
             self._not_before = self._clock() + RETRY_S
             if str(error) != self._warned:
