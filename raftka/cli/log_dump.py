@@ -12,6 +12,7 @@ from raftka.json_values import JsonObject
 from raftka.log import checkpoints
 from raftka.log.producers.state import ENTRY, SNAPSHOT_HEAD, ProducerState
 from raftka.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
+from raftka.log.segments.times import time_in
 from raftka.wire.compression import NAMES
 from raftka.wire.errors import ProtocolError
 from raftka.wire.records import (
@@ -164,10 +165,10 @@ def _text(data: bytes | None) -> str | None:
 # indexes
 
 
-def _known(path: Path, complain: Complain) -> dict[int, BatchHeader] | None:
-    """The batches of the log beside an index, by last offset; None when there is none."""
-    log = path.with_name(path.name.replace(".timeindex", ".log").replace(".index", ".log"))
-    return {header.last_offset: header for _, header, _ in _batches(log, complain)} if log.exists() else None
+def _times(path: Path, complain: Complain) -> dict[int, int] | None:
+    """The largest timestamps of the batches in the log beside a time index, by last offset; None when there is no log."""
+    log = path.with_name(path.name.replace(".timeindex", ".log"))
+    return {header.last_offset: time_in(batch, 0, header) for _, header, batch in _batches(log, complain)} if log.exists() else None
 
 
 def _index(path: Path, base: int, complain: Complain) -> Iterator[Row]:
@@ -180,15 +181,14 @@ def _index(path: Path, base: int, complain: Complain) -> Iterator[Row]:
 
 
 def _time_index(path: Path, base: int, complain: Complain) -> Iterator[Row]:
-    batches = _known(path, complain)
+    times = _times(path, complain)
     last = -1
     for timestamp, offset in TIME_ENTRY.iter_unpack(_whole(path, TIME_ENTRY.size, complain)):
         yield {"timestamp": timestamp, "offset": base + offset}
         if timestamp <= last:
             complain(f"timestamp {timestamp} follows {last}")
         last = timestamp
-        batch = None if batches is None else batches.get(base + offset)
-        if batches is not None and (batch is None or batch.max_timestamp != timestamp):
+        if times is not None and times.get(base + offset) != timestamp:
             complain(f"no batch that ends with offset {base + offset} has {timestamp} as its largest timestamp")
 
 

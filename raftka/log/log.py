@@ -5,6 +5,7 @@ when a leader begins, are told to it. Time and configuration are arguments.
 """
 
 from collections.abc import Callable, Sequence
+from operator import eq, le
 from struct import Struct
 
 from raftka.checksum import crc32c
@@ -16,7 +17,9 @@ from raftka.log.producers.state import ProducerState
 from raftka.log.producers.transactional_log import TransactionalLog
 from raftka.log.recovery import Cut, Recovered, recover
 from raftka.log.retention import outlived
+from raftka.log.segments.scan import Header
 from raftka.log.segments.search import Found, first_at_or_after, first_of_largest
+from raftka.log.segments.times import time_in
 from raftka.log.validation import Prepared, one_batch, repair, restamp
 from raftka.runtime.interfaces import Files
 from raftka.wire.errors import Code, KafkaError
@@ -127,6 +130,7 @@ class Log(TransactionalLog):
             or (attributes and (attributes & ATTENTION or attributes & 7 > 4))
             or timestamp - now_ms > self._after_ms
             or now_ms - base_timestamp > self._before_ms
+            or not 0 <= base_timestamp <= timestamp <= (base_timestamp if count == 1 else timestamp)
             or size > self._segment_bytes
             or (epoch < 0 or sequence < 0 if producer_id >= 0 else attributes & TRANSACTIONAL)
         ):
@@ -152,8 +156,7 @@ class Log(TransactionalLog):
         self.end_offset = next_offset
 
         if timestamp > segment.max_timestamp:
-            segment.max_timestamp = timestamp
-            segment.max_timestamp_offset = next_offset - 1
+            segment.max_timestamp, segment.max_timestamp_offset = timestamp, next_offset - 1
         if segment.since_index > self._index_interval:
             segment.index(segment.size, next_offset - 1)
         segment.since_index += size
@@ -182,6 +185,7 @@ class Log(TransactionalLog):
         number, size, offset, segment = len(bodies), len(bodies[0]) + ATTRIBUTES_POSITION, self.end_offset, self.active
         next_offset = offset + number * count
         times: tuple[int, ...] = (timestamp,) * number
+        oldest: tuple[int, ...] = (base_timestamp,)
         if headers.count(headers[0]) != number:
             firsts, oldest, times, lasts = zip(*_times_in.iter_unpack(b"".join(headers)), strict=True)
             if firsts.count(firsts[0]) != number or lasts.count(lasts[0]) != number:
@@ -193,12 +197,12 @@ class Log(TransactionalLog):
             or magic != 2
             or attributes
             or producer_id >= 0
-            or not 0 < count < size >> 2
-            or delta != count - 1
+            or not 0 < delta + 1 == count < size >> 2
             or size > self._max_batch_bytes
             or self._special
             or timestamp - now_ms > self._after_ms
             or now_ms - base_timestamp > self._before_ms
+            or not (base_timestamp >= 0 and all(map(le if count > 1 else eq, oldest, times)))
             or leader_epoch != self._epoch
             or segment.size + number * size > self._roll_size
             or timestamp > self._roll_timestamp
@@ -239,7 +243,7 @@ class Log(TransactionalLog):
         if not self.producers.admit_marker(marker):
             return -1
         batch = memoryview(marker_batch(marker, self.end_offset, leader_epoch, now_ms))
-        self._append_given(batch, _unpack(batch))
+        self._append_given(batch, _unpack(batch), now_ms)
         return self.end_offset
 
     def takes_as_made(self, size: int) -> bool:
@@ -260,8 +264,10 @@ class Log(TransactionalLog):
         self._append_given(batch, _unpack(batch))
         return self.end_offset
 
-    def append_as_follower(self, records: memoryview, leader_epoch: int) -> int:
+    def append_as_follower(self, records: memoryview, leader_epoch: int, now_ms: int = -1) -> int:
         """Stage whole batches of a leader as they are; returns the next offset. A cut batch at the end is left out.
+
+        `now_ms`: for batches without a timestamp, to roll segments and to remember producers; -1: the time at which the active segment began.
 
         Raises CORRUPT_MESSAGE for damage, INVALID_RECORD for batches that do not follow the log. Batches of an epoch above `leader_epoch` are left
         out with all behind them (KAFKA-18723): whoever wrote them is not the leader this replica follows.
@@ -279,12 +285,13 @@ class Log(TransactionalLog):
             batch = records[position : position + size]
             if crc32c(batch[21:]) != header[4]:
                 raise KafkaError(Code.CORRUPT_MESSAGE, f"the CRC of the batch at offset {header[0]} is wrong")
-            self._append_given(batch, header)
+            self._append_given(batch, header, now_ms)
             position += size
         return self.end_offset
 
-    def _append_given(self, batch: memoryview, header: tuple[int, ...]) -> None:
-        base, _, batch_epoch, _, _, attributes, delta, _, timestamp, producer_id, epoch, sequence, _ = header
+    def _append_given(self, batch: memoryview, header: Header, now_ms: int = -1) -> None:
+        base, _, batch_epoch, _, _, attributes, delta, _, _, producer_id, epoch, sequence, _ = header
+        timestamp = time_in(batch, 0, header)
         next_offset = base + delta + 1
         if batch_epoch < self._epoch:
             raise KafkaError(Code.INVALID_RECORD, f"a batch of epoch {batch_epoch} behind one of {self._epoch}")
@@ -297,14 +304,14 @@ class Log(TransactionalLog):
             raise KafkaError(Code.INVALID_RECORD, f"a batch of offsets {base} to {next_offset - 1}, the log ends at {self.end_offset}")
         size = len(batch)
         if self.active.size + size > self._roll_size or timestamp > self._roll_timestamp or next_offset > self._roll_offset:
-            self._make_room(size, timestamp, next_offset, max(timestamp, self.active.created_ms))
+            self._make_room(size, timestamp, next_offset, max(timestamp, self.active.created_ms, now_ms))
         if batch_epoch != self._epoch:
             self._note_epoch(batch_epoch, base)
         self._staged.append(batch)
         self.end_offset = next_offset
         self.active.note(self.active.size, size, next_offset - 1, timestamp)
         if producer_id >= 0:
-            now_ms = max(timestamp, self.active.created_ms)
+            now_ms = max(timestamp, self.active.created_ms, now_ms)
             if attributes & CONTROL:
                 self._end_transaction(batch, base, timestamp, now_ms)
             elif sequence >= 0 or attributes & TRANSACTIONAL:
@@ -325,6 +332,7 @@ class Log(TransactionalLog):
     def _repair(self, batch: memoryview, now_ms: int) -> tuple[memoryview, int, int, int | None, int]:
         """As `repair`, with the size and the number of offsets: records may have been taken out."""
         batch, timestamp, again = repair(batch, now_ms, self.config, self.directory.rpartition("/")[2], self._prepared)
+        self.active.timeless |= timestamp < 0
         return batch, len(batch), timestamp, again, _unpack(batch)[6] + 1
 
     def _note_epoch(self, leader_epoch: int, offset: int) -> None:

@@ -15,6 +15,7 @@ is known to be committed. Who must not forget such records asks for `whole`, and
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from raftka.log.checkpoints import LEADER_EPOCH_CHECKPOINT, CheckpointError, decode_epochs
@@ -25,7 +26,7 @@ from raftka.log.producers.snapshots import SUFFIX, Snapshots, rebuild
 from raftka.log.producers.state import ProducerState
 from raftka.log.segments.scan import WALK_BYTES, Header, checked, ends_here, has_sound_batch, headers
 from raftka.log.segments.segment import Segment, segment_path
-from raftka.runtime.interfaces import Files
+from raftka.runtime.interfaces import File, Files
 from raftka.wire.records import BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES
 
 OFFSET_DIGITS = 20
@@ -74,6 +75,9 @@ def recover(
     _finish_swaps(files, directory)
     bases, snapshot_offsets = _sweep(files, directory)
     segments = [Segment(files, directory, base, now_ms, config.index_interval_bytes) for base in bases or [start_offset]]
+    if segments[-1].size:  # it goes on: its age does not begin anew, and what its earlier batches lack is not known
+        segments[-1].created_ms = min(now_ms, segments[-2 if len(segments) > 1 else -1].file.modified_ms())
+        segments[-1].timeless = True
     stored = _stored_epochs(files, directory)
     cut = None
     for believed_below in [FOREVER, recovery_point] if clean else [recovery_point]:
@@ -206,8 +210,17 @@ def _cut(segments: list[Segment], at: int, end: int, torn: int) -> Cut:
         segment.remove()
         segment.file.close()
     del segments[at + 1 :]
-    segments[at].file.truncate(segments[at].size)
+    with kept_time(segments[at].file):
+        segments[at].file.truncate(segments[at].size)
     return cut
+
+
+@contextmanager
+def kept_time(file: File) -> Iterator[None]:
+    """Whatever is done to the file meanwhile, the time of its last write stays: retention may go by it."""
+    modified_ms = file.modified_ms()
+    yield
+    file.set_modified(modified_ms)
 
 
 def _agree(segments: list[Segment], epochs: LeaderEpochs, end: int) -> bool:
@@ -247,7 +260,8 @@ def _make_durable(files: Files, directory: str, segments: list[Segment], believe
         is_last = at + 1 == len(segments)
         if not is_last and _is_sealed(segments[at + 1].base_offset, believed_below):
             continue
-        segment.write_again(believed_below)
+        with kept_time(segment.file):
+            segment.write_again(believed_below)
         if is_last:
             segment.file.sync()
         else:

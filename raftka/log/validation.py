@@ -166,9 +166,10 @@ def repair(batch: memoryview, now_ms: int, config: LogConfig, partition: str, pr
     codec = attributes & COMPRESSION_MASK
     largest = timestamp
     other_codec = codec != CODEC_OF_TOPIC.get(config.compression_type, codec) and not has_holes
+    is_wrong = not stamped and is_wrong_time(base_timestamp, timestamp, count)
     if prepared is not None and prepared.largest_ms is not None and not other_codec:
         largest = prepared.largest_ms
-    elif other_codec or attributes & LOG_APPEND_TIME or (late and not stamped) or config.compacted or config.validation == "records":
+    elif other_codec or attributes & LOG_APPEND_TIME or (late and not stamped) or is_wrong or config.compacted or config.validation == "records":
         if count > AT_ONCE_RECORDS or len(batch) > AT_ONCE_BYTES or (codec and (other_codec or not _opens_within(batch, AT_ONCE_OPENED_BYTES))):
             raise TakesLong(batch, now_ms, config, partition)
         batch, largest, *_ = walked(batch, now_ms, config, partition)
@@ -181,6 +182,14 @@ def repair(batch: memoryview, now_ms: int, config: LogConfig, partition: str, pr
     if producer_id >= 0 and epoch < -1:  # -1 is taken: Kafka's own hole
         raise RefusedRecords(Code.INVALID_PRODUCER_EPOCH)
     return batch, largest, again if (again, largest) != (attributes, timestamp) else None
+
+
+def is_wrong_time(base_timestamp: int, timestamp: int, count: int) -> bool:
+    """Return whether a client's header cannot have the largest timestamp of its records, or says that they have none.
+
+    Sarama up to 1.45.0 writes -1. One record alone has the base timestamp.
+    """
+    return not 0 <= base_timestamp <= timestamp or (count == 1 and base_timestamp != timestamp)
 
 
 def _check_header(batch: memoryview, *, has_holes: bool = False) -> None:
@@ -277,7 +286,7 @@ def _largest_of_sound(batch: memoryview, rule: _Rule) -> int | None:
     times = [base + (row[2] >> 1 ^ -(row[2] & 1)) for row in rows]
     first, last = min(times), max(times)
     in_time = (rule.stamped and first >= -FOREVER and last <= FOREVER) or (rule.lowest <= first and last <= rule.highest)
-    return last if in_time and not (rule.keyed and any(row[4] is None for row in rows)) else None
+    return max(last, -1) if in_time and not (rule.keyed and any(row[4] is None for row in rows)) else None
 
 
 def _outlines(batch: memoryview, write: Write | None = None) -> Iterator[Outline]:

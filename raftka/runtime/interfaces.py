@@ -117,6 +117,12 @@ class File(Protocol):
 
     def size(self) -> int: ...
 
+    def modified_ms(self) -> int:
+        """The wall clock of the last write, in milliseconds. The time outlives the process."""
+
+    def set_modified(self, wall_ms: int) -> None:
+        """Make it that time, until the next write."""
+
     def sync(self) -> None:
         """fdatasync on the caller's own time: start-up and small metadata only, the data path has `Files.flush`."""
 

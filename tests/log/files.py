@@ -22,6 +22,7 @@ class PowerLoss(BaseException):
 class Inode:
     def __init__(self) -> None:
         self.data = bytearray()
+        self.modified_ms = 0
         self.durable = bytearray()
         self.reserved = 0  # bytes, until it is truncated
 
@@ -40,6 +41,7 @@ class MemoryFile:
         assert not self.closed
         self.files.call()
         self.files.appends += 1
+        self.inode.modified_ms = self.files.wall_ms
         data = b"".join(buffers)
         if self.end is not None:
             begin, self.end = self.end, self.end + len(data)
@@ -60,11 +62,13 @@ class MemoryFile:
 
     def write(self, position: int, data: Buffer) -> None:
         self.files.call()
+        self.inode.modified_ms = self.files.wall_ms
         self.inode.data[position : position + len(data)] = data
 
     def truncate(self, size: int) -> None:
         self.files.call()
         self.end = None
+        self.inode.modified_ms = self.files.wall_ms
         del self.inode.data[size:]
         self.inode.data += bytes(size - len(self.inode.data))
 
@@ -75,6 +79,12 @@ class MemoryFile:
 
     def size(self) -> int:
         return len(self.inode.data) if self.end is None else self.end
+
+    def modified_ms(self) -> int:
+        return self.inode.modified_ms
+
+    def set_modified(self, wall_ms: int) -> None:
+        self.inode.modified_ms = wall_ms
 
     def sync(self) -> None:
         assert not self.closed
@@ -97,6 +107,7 @@ class MemoryFiles:
         self.room: int | None = None  # bytes until the disk is full
         self.appends = 0
         self.reads = 0
+        self.wall_ms = 1_700_000_000_000  # of whatever is written
         self.locked: set[str] = set()
         self.changes: list[dict[str, Inode | None]] = []  # of names, that may be lost: what stands under them after each
         self.calls = 0  # that change something
@@ -204,6 +215,7 @@ class MemoryFiles:
             found = Inode()
             found.data = torn(inode, random)
             found.durable = bytearray(found.data)
+            found.modified_ms = inode.modified_ms
             after.names[name] = after.durable_names[name] = found
         return after
 

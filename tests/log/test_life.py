@@ -49,17 +49,6 @@ def test_a_segment_rolls_by_the_time_of_its_records() -> None:
     )
 
     assert bases(log) == [0, 2]
-    assert not log.roll_if_needed(NOW + HOUR)
-
-
-def test_a_segment_without_timestamps_rolls_by_its_age() -> None:
-    log = open_log(segment_ms=1000)
-    append(log, batch(1, timestamp=-1000), batch(1, timestamp=NOW))
-
-    assert not log.roll_if_needed(NOW + 1000)
-    assert log.roll_if_needed(NOW + 1001)
-    assert not log.roll_if_needed(NOW + 1002), "it is empty"
-    assert bases(log) == [0, 2]
 
 
 def test_a_segment_rolls_when_its_index_is_full() -> None:

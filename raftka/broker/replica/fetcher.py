@@ -100,7 +100,7 @@ class PartitionFetchState:
         fetch, partition, context = self.fetch, self.partition, self.fetcher.context
         log, throttle = partition.log, self._throttle() if fetch.catches_up else None
         try:
-            log.append_as_follower(memoryview(records), leader_epoch)
+            log.append_as_follower(memoryview(records), leader_epoch, context.runtime.clock.wall_ms())
         except KafkaError as error:
             if log.failed is not None:
                 raise log.failed from error

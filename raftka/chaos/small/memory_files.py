@@ -38,6 +38,11 @@ class MemoryFile:
 
     def reserve(self, size: int) -> None: ...
 
+    def modified_ms(self) -> int:
+        return 0  # its records have times
+
+    def set_modified(self, wall_ms: int) -> None: ...
+
     def size(self) -> int:
         return len(self.data)
 

@@ -136,18 +136,20 @@ class Compaction:
         sources = [self._batches(base, size) for base, size in group]
         out = Output(segment, self._open(group[0][0]) if len(group) == 1 else None)
         previous: tuple[bytes, int, Header] | None = None
+        modified_ms = 0
         for source in sources:
             for batch in source:
                 if previous is not None:
                     self._settle(out, *previous, last=False)
                 previous = batch
                 self.bytes_read += batch[2][1] + LOG_OVERHEAD_BYTES
+            modified_ms = max(modified_ms, source.modified_ms())
             source.close()
         if previous is not None:
             self._settle(out, *previous, last=last)
         kept, self._transactions.kept = self._transactions.kept, []
         segment.take_aborted(kept, durable=False)
-        if not out.finish():
+        if not out.finish(modified_ms):
             segment.discard()
             return None
         self.bytes_written += segment.size

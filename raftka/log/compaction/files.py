@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from raftka.checksum import crc32c
 from raftka.log.segments.scan import SMALLEST_LENGTH, Header
-from raftka.log.segments.segment import NO_TIMESTAMP, Segment
+from raftka.log.segments.segment import Segment
+from raftka.log.segments.times import time_in
 from raftka.runtime.interfaces import Buffer, File, Files
 from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER, BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES
 
@@ -54,6 +55,9 @@ class Batches:
                 raise Damaged(f"no batch at byte {position} of {self.path}")
             position += at
 
+    def modified_ms(self) -> int:
+        return self._file.modified_ms()
+
     def close(self) -> None:
         self._file.close()
 
@@ -71,7 +75,7 @@ class Output:
 
     def copy(self, data: bytes, at: int, header: Header) -> None:
         size = header[1] + LOG_OVERHEAD_BYTES
-        self._note(size, header)
+        self._note(size, data, at, header)
         if self._original is not None:
             return
         if data is not self._data or at != self._run[1]:
@@ -82,7 +86,7 @@ class Output:
     def add(self, batch: bytearray) -> None:
         self.differ()
         self._close_run()
-        self._note(len(batch), BATCH_HEADER.unpack_from(batch))
+        self._note(len(batch), memoryview(batch), 0, BATCH_HEADER.unpack_from(batch))
         self._put(batch)
 
     def differ(self) -> None:
@@ -94,9 +98,8 @@ class Output:
             self._put(data)
             position += len(data)
 
-    def _note(self, size: int, header: Header) -> None:
-        timestamp = header[8] if header[12] else NO_TIMESTAMP
-        self.segment.note(self.segment.size, size, header[0] + header[6], timestamp)
+    def _note(self, size: int, data: bytes | memoryview, at: int, header: Header) -> None:
+        self.segment.note(self.segment.size, size, header[0] + header[6], time_in(data, at, header))
 
     def _close_run(self) -> None:
         start, stop = self._run
@@ -118,12 +121,16 @@ class Output:
             self.segment.file.sync()
             self._unsynced = 0
 
-    def finish(self) -> bool:
-        """On disk, with its indexes; False when there was nothing to write."""
+    def finish(self, modified_ms: int) -> bool:
+        """On disk, with its indexes; False when there was nothing to write. `modified_ms`: of the last file that it was made of.
+
+        Retention goes by that time where records have none.
+        """
         if self._original is not None:
             return False
         self._close_run()
         self._write()
+        self.segment.file.set_modified(modified_ms)
         for file in self.segment.seal():
             file.sync()
         return True

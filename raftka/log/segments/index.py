@@ -112,6 +112,11 @@ class TimeIndex:
         """(largest timestamp, its offset), (-1, base offset) when empty."""
         return (self.timestamps[-1], self.base_offset + self.offsets[-1]) if self.timestamps else (-1, self.base_offset)
 
+    def largest_up_to(self, offset: int) -> int:
+        """What no timestamp of a batch up to that last offset is above, in an index that is complete."""
+        slot = bisect_left(self.offsets, offset - self.base_offset)
+        return self.timestamps[slot] if slot < len(self.offsets) else self.last()[0]
+
     def truncate(self, offset: int) -> None:
         keep = bisect_left(self.offsets, max(0, offset - self.base_offset))
         del self.offsets[keep:], self.timestamps[keep:]

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from raftka.log.segments.scan import READ_BYTES, headers
 from raftka.log.segments.segment import Segment
+from raftka.log.segments.times import largest_time
 from raftka.wire.errors import ProtocolError
 from raftka.wire.records import LOG_APPEND_TIME, LOG_OVERHEAD_BYTES, BatchHeader, records_of
 
@@ -24,7 +25,7 @@ def first_at_or_after(segments: Sequence[Segment], timestamp: int, start_offset:
         for position, header in headers(segment.file, start, segment.size, READ_BYTES):
             if header[0] >= up_to:
                 return None
-            if header[8] < timestamp or header[0] + header[6] < start_offset:
+            if header[0] + header[6] < start_offset or largest_time(header, segment.file, position) < timestamp:
                 continue
             for found in _records(segment, position, BatchHeader._make(header)):
                 if found.timestamp >= timestamp and found.offset >= start_offset:

@@ -6,17 +6,19 @@ what may be appended is the log's to decide.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 from raftka.log.config import FOREVER
 from raftka.log.segments.index import OFFSET_ENTRY, TIME_ENTRY, OffsetIndex, TimeIndex
-from raftka.log.segments.scan import WALK_BYTES, Header, checked, headers, locate
+from raftka.log.segments.scan import READ_BYTES, WALK_BYTES, Header, checked, headers, locate
 from raftka.log.segments.spare import Spare
+from raftka.log.segments.times import NO_TIMESTAMP, is_doubtful, largest_time
 from raftka.log.segments.transaction_index import ENTRY as TRANSACTION_ENTRY
 from raftka.log.segments.transaction_index import AbortedTransaction, TransactionIndex
 from raftka.runtime.interfaces import File, Files
 from raftka.wire.records import BATCH_HEADER, BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES
 
-NO_TIMESTAMP = -1
+SAMPLES = 4  # batches of a segment, and those behind the last index entry, whose times are compared with its index
 
 
 def segment_path(directory: str, base_offset: int, suffix: str) -> str:
@@ -42,6 +44,7 @@ class Segment:
         "max_timestamp_offset",
         "since_index",
         "size",
+        "timeless",
     )
 
     def __init__(
@@ -52,7 +55,8 @@ class Segment:
         self.directory = directory
         self.base_offset = base_offset
         self.index_interval_bytes = index_interval_bytes
-        self.created_ms = now_ms  # when this process first saw it: stands in where records have no timestamp
+        self.created_ms = now_ms  # when it began, for rolling where the first batch has no timestamp
+        self.timeless = False  # records without a timestamp are in it, or may be
         self.file: File = files.open(self._path(".log"), create=True, over=over)
         self.is_over = over  # old bytes may lie behind its end (spare.py)
         self.size = self.file.size()
@@ -136,9 +140,8 @@ class Segment:
         if self.size and below != FOREVER:
             self._transaction_index = None  # what the file has: nothing that was found in batches above `below` is believed
         self._keep_entries_below(below)
-        if self.size >= BATCH_HEADER_BYTES:
-            self.first_timestamp = BATCH_HEADER.unpack(self.file.read(0, BATCH_HEADER_BYTES))[8]
-        if index is not None and time_index is not None and whole and self._index_fits(self._offset_index) and self._times_fit():
+        self.first_timestamp = self._first_time()
+        if index is not None and time_index is not None and whole and self._index_fits(self._offset_index) and self._times_fit(below == FOREVER):
             return True
         self._distrust_positions()
         return False
@@ -153,16 +156,32 @@ class Segment:
         base, _, _, _, _, _, delta = BATCH_HEADER.unpack(header)[:7]
         return bool(base + delta == self.base_offset + index.offsets[-1])
 
-    def _times_fit(self) -> bool:
-        """Retention goes by the last entry: a bit that flips in it must not delete what is young."""
+    def _times_fit(self, complete: bool) -> bool:
+        """Retention goes by the last entry: a bit that flips in it must not delete what is young.
+
+        An older raftka has made entries of wrong headers: some batches are compared with the entries that are to cover them. `complete`: the last
+        entry covers all batches.
+        """
+        size = self.file.size()
         timestamp, offset = self.time_index.last()
-        if timestamp < 0:
-            return True
-        found = self.locate(offset, self.file.size())
-        if found is None:
-            return False
-        base, _, _, _, _, _, delta, _, largest = BATCH_HEADER.unpack(self.file.read(found[0], BATCH_HEADER_BYTES))[:9]
-        return bool(base + delta == offset and largest == timestamp)
+        if timestamp >= 0:
+            found = self.locate(offset, size)
+            if found is None:
+                return False
+            header = BATCH_HEADER.unpack(self.file.read(found[0], BATCH_HEADER_BYTES))
+            if header[0] + header[6] != offset or largest_time(header, self.file, found[0]) != timestamp:
+                return False
+        return not complete or all(self._is_covered(position, header) for position, header in self._samples(size) if is_doubtful(header))
+
+    def _samples(self, size: int) -> Iterator[tuple[int, Header]]:
+        """Some batches, evenly spread, and all from the last index entry on."""
+        positions = self.offset_index.positions
+        for position in positions[:: len(positions) // SAMPLES + 1]:
+            yield from islice(headers(self.file, position, size, BATCH_HEADER_BYTES), 1)
+        yield from headers(self.file, self.resume_position, size, READ_BYTES)
+
+    def _is_covered(self, position: int, header: Header) -> bool:
+        return largest_time(header, self.file, position) <= self.time_index.largest_up_to(header[0] + header[6])
 
     def _read(self, suffix: str) -> bytes | None:
         path = self._path(suffix)
@@ -215,6 +234,8 @@ class Segment:
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
             self.max_timestamp_offset = last_offset
+        elif max_timestamp < 0:
+            self.timeless = True
         if self.since_index > self.index_interval_bytes:
             self.index(position, last_offset)
         self.since_index += size
@@ -241,7 +262,7 @@ class Segment:
         end = self.base_offset
         for position, header in batches:
             end = header[0] + header[6] + 1
-            self.note(position, header[1] + LOG_OVERHEAD_BYTES, end - 1, header[8] if header[12] else NO_TIMESTAMP)
+            self.note(position, header[1] + LOG_OVERHEAD_BYTES, end - 1, largest_time(header, self.file, position))
             position += header[1] + LOG_OVERHEAD_BYTES
         self.size = position
         if self.transaction_index is not None:
@@ -281,15 +302,21 @@ class Segment:
 
     @property
     def largest_timestamp(self) -> int:
-        """Of its records, or when it was first seen: what retention by time goes by."""
-        return self.max_timestamp_known if self.max_timestamp_known >= 0 else self.created_ms
+        """Of its records: what retention by time goes by. Where some have no timestamp the last write to the file counts too. Raises OSError."""
+        known = self.max_timestamp_known
+        return max(known, self.file.modified_ms()) if known < 0 or self.timeless else known
 
     @property
     def first_batch_timestamp(self) -> int:
         """-1 when it has none."""
-        if self.first_timestamp < 0 and self.size >= BATCH_HEADER_BYTES:
-            self.first_timestamp = BATCH_HEADER.unpack(self.file.read(0, BATCH_HEADER_BYTES))[8]
+        if self.first_timestamp < 0:
+            self.first_timestamp = self._first_time()
         return self.first_timestamp
+
+    def _first_time(self) -> int:
+        if self.size < BATCH_HEADER_BYTES:
+            return NO_TIMESTAMP
+        return largest_time(BATCH_HEADER.unpack(self.file.read(0, BATCH_HEADER_BYTES)), self.file, 0)
 
     @property
     def max_timestamp_known(self) -> int:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from raftka.checksum import crc32c
 from raftka.log.compaction.job import CLEANED, SWAP, Cleaned
-from raftka.log.config import FOREVER, LogConfig
+from raftka.log.config import LogConfig
 from raftka.log.segments.flushes import Flushes
 from raftka.log.segments.scan import cut_whole
 from raftka.log.segments.segment import Segment, segment_path
@@ -24,6 +24,7 @@ from raftka.wire.errors import Code, KafkaError
 POSITIONS_KEPT = 64
 UNKNOWN_HORIZON = -1
 ENTRIES_BEHIND = 64  # index entries that may wait in memory
+BY_AGE = -(1 << 63)  # for a timestamp: each batch is compared with the age of the segment
 
 
 class Storage:
@@ -120,27 +121,26 @@ class Storage:
     def _sealed(self) -> None:
         """A segment is complete: for whoever keeps something beside each."""
 
-    def roll_if_needed(self, now_ms: int) -> bool:
-        """By age alone, where records carry no timestamps: with them, the append that is too late for its segment rolls."""
-        segment = self.active
-        if segment.size == 0 or segment.first_timestamp >= 0 or now_ms - segment.created_ms <= self.config.roll_ms:
-            return False
-        self.roll(now_ms)
-        return True
-
     def _make_room(self, size: int, timestamp: int, next_offset: int, now_ms: int) -> Segment:
-        """The active segment; some bound of it was met, or it has no record yet and so no bound in time. Raises KAFKA_STORAGE_ERROR."""
+        """The active segment; some bound of it was met, or it has no record yet, or its first batch no timestamp. Raises KAFKA_STORAGE_ERROR."""
         segment = self.active
-        if segment.size and (segment.size + size > self._roll_size or timestamp > self._roll_timestamp or next_offset > self._roll_offset):
+        is_full = segment.size + size > self._roll_size or next_offset > self._roll_offset
+        if segment.size and (is_full or self._is_late(timestamp, now_ms)):
             try:
                 self.roll(now_ms)
             except OSError as error:
                 raise KafkaError(Code.KAFKA_STORAGE_ERROR) from error
             segment = self.active
         if segment.size == 0:
-            segment.first_timestamp = timestamp
-            self._roll_timestamp = timestamp + self._roll_ms(segment) if timestamp >= 0 else FOREVER
+            segment.first_timestamp, segment.timeless = timestamp, timestamp < 0
+            self._roll_timestamp = timestamp + self._roll_ms(segment) if timestamp >= 0 else BY_AGE
         return segment
+
+    def _is_late(self, timestamp: int, now_ms: int) -> bool:
+        """Return whether a batch comes too late for the active segment: by the time of the first batch, or else by the age of the segment."""
+        if self.active.first_timestamp >= 0:
+            return timestamp > self._roll_timestamp
+        return now_ms - self.active.created_ms > self._roll_ms(self.active)
 
     def _new_segment(self, base_offset: int, now_ms: int) -> Segment:
         over = self.spare.take(segment_path(self.directory, base_offset, ".log"))
@@ -164,10 +164,15 @@ class Storage:
             segment.file.reserve(self.config.segment_bytes)
 
     def trim(self) -> None:
-        """Give reserved room back that is not used, and cut old bytes off. Everything staged is written. Raises OSError."""
+        """Give reserved room back that is not used, and cut old bytes off. Everything staged is written. Raises OSError.
+
+        The file keeps the time of its last write: retention may go by it.
+        """
         file, is_over = self.active.file, self.active.is_over
         if self.config.preallocate or is_over:
+            modified_ms = file.modified_ms()
             file.truncate(file.size())
+            file.set_modified(modified_ms)
             self.active.is_over = False
         if is_over and file not in self._flushes.dirty:  # else a loss of power brings old bytes back, before records that count
             self._flushes.dirty.append(file)
@@ -177,9 +182,9 @@ class Storage:
         self._roll_size = 0 if segment.full_index(config.segment_index_bytes) else config.segment_bytes
         self._roll_offset = segment.highest_offset + 1
         if segment.size == 0:
-            self._roll_timestamp = -(1 << 63)  # the first batch meets it, and sets it
+            self._roll_timestamp = BY_AGE  # the first batch meets it, and sets it
         else:
-            self._roll_timestamp = segment.first_timestamp + self._roll_ms(segment) if segment.first_timestamp >= 0 else FOREVER
+            self._roll_timestamp = segment.first_timestamp + self._roll_ms(segment) if segment.first_timestamp >= 0 else BY_AGE
 
     def _roll_ms(self, segment: Segment) -> int:
         """Segments of many partitions that began together do not end together: their names are the chance that segment.jitter.ms asks for."""
@@ -415,6 +420,7 @@ class Storage:
             assert [segment.base_offset for segment in old] == cleaned.bases
             segment = Segment(self._files, self.directory, base, old[-1].created_ms, self.config.index_interval_bytes, SWAP)
             segment.adopt(*cleaned[2:])
+            segment.timeless = any(each.timeless for each in old)
             self.segments[at : at + len(old)] = [segment]
             self._positions = {self.written_offset: self._written_size}
             for each in old:

@@ -109,6 +109,12 @@ class RealFile:
     def size(self) -> int:
         return self._size
 
+    def modified_ms(self) -> int:
+        return os.fstat(self.fd).st_mtime_ns // 1_000_000
+
+    def set_modified(self, wall_ms: int) -> None:
+        os.utime(self.fd, ns=(os.fstat(self.fd).st_atime_ns, wall_ms * 1_000_000))
+
     def sync(self) -> None:
         os.fdatasync(self.fd)
 

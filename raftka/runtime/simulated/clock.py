@@ -9,6 +9,11 @@ READING_S = 100e-6  # CPU time that passes between two readings of a node's CPU 
 EPOCH_MS = 1_700_000_000_000  # wall clock when the world begins: November 2023
 
 
+def wall_ms(world: Events, machine: Machine) -> int:
+    """Milliseconds since the epoch, as that machine has them."""
+    return EPOCH_MS + int((world.now + machine.wall_offset_s) * 1000)
+
+
 class SimulatedTimer:
     __slots__ = ("action", "clock", "when")
 
@@ -56,7 +61,7 @@ class NodeClock:
         return machine.clock_offset_s + machine.clock_rate * self._world.now
 
     def wall_ms(self) -> int:
-        return EPOCH_MS + int((self._world.now + self.machine.wall_offset_s) * 1000)
+        return wall_ms(self._world, self.machine)
 
     def call_at(self, when: float, action: Callable[[], None]) -> SimulatedTimer:
         self.node.check_alive()

@@ -13,18 +13,17 @@ from typing import NamedTuple
 from raftka.checksum import crc32c
 from raftka.runtime import reused
 from raftka.runtime.interfaces import Buffer, File
+from raftka.runtime.simulated.clock import EPOCH_MS, wall_ms
 from raftka.runtime.simulated.process import Events, Process
 
 SYNC_S = (0.0005, 0.003)  # how long a flush takes
 NAME_BYTES = 255  # the longest name of a file
+SPACE_BYTES = 1 << 40
 ZEROS = 0.2  # of the torn writes: the file's new size was written before its content
 
 
 def failure(code: int, path: str) -> OSError:
     return OSError(code, errno.errorcode[code], path)
-
-
-SPACE_BYTES = 1 << 40
 
 
 class Change(NamedTuple):
@@ -40,10 +39,11 @@ class Change(NamedTuple):
 class Inode:
     """A file's content, and the changes that are not on the platter."""
 
-    __slots__ = ("changes", "content", "lost", "synced")
+    __slots__ = ("changes", "content", "lost", "modified_ms", "synced")
 
-    def __init__(self, content: Buffer = b"") -> None:
+    def __init__(self, content: Buffer = b"", modified_ms: int = EPOCH_MS) -> None:
         self.content = bytearray(content)
+        self.modified_ms = modified_ms  # the wall clock of the last write
         self.changes: list[Change] = []
         self.synced = 0  # changes that have left the list: the mark of a flush is synced + len(changes)
         self.lost: list[tuple[int, int]] = []  # [from, to): their flush failed, the kernel took them for clean, no later flush writes them
@@ -167,8 +167,6 @@ class SimulatedDisk:
         self.keeps_nothing = False  # a power loss takes all that was not flushed, instead of a random part of it
         self._random = random
 
-    # -- paths ----------------------------------------------------------------------------------------------------------------
-
     def find(self, path: str) -> Inode | Directory | None:
         here: Inode | Directory | None = self.root
         for part in path.split("/"):
@@ -196,8 +194,6 @@ class SimulatedDisk:
         if not isinstance(found, Directory):
             raise failure(errno.ENOTDIR if found is not None else errno.ENOENT, path)
         return found
-
-    # -- faults ---------------------------------------------------------------------------------------------------------------
 
     def write(self, inode: Inode, position: int, data: Buffer, path: str) -> None:
         if self.failing_writes and path.startswith(self.failing_under):
@@ -301,6 +297,7 @@ class SimulatedFile:
         files = self._files
         files.note(b"W", self.path_hash << 24 ^ position, len(data) << 32 ^ crc32c(data))
         files.disk.check(self.path)
+        self.inode.modified_ms = files.wall_ms()
         files.disk.write(self.inode, position, data, self.path)
 
     def truncate(self, size: int) -> None:
@@ -308,6 +305,7 @@ class SimulatedFile:
         self._files.note(b"U", self.path_hash, size)
         self._files.disk.check(self.path)
         self.inode.truncate(size)
+        self.inode.modified_ms = self._files.wall_ms()
         self._end = None
 
     def reserve(self, size: int) -> None:
@@ -315,6 +313,12 @@ class SimulatedFile:
 
     def size(self) -> int:
         return len(self.inode.content) if self._end is None else self._end
+
+    def modified_ms(self) -> int:
+        return self.inode.modified_ms
+
+    def set_modified(self, wall_ms: int) -> None:
+        self.inode.modified_ms = wall_ms
 
     def sync(self) -> None:
         self.check_open()
@@ -349,12 +353,15 @@ class NodeFiles:
         self.node.check_alive()
         self.node.note(kind, a, b)
 
+    def wall_ms(self) -> int:
+        return wall_ms(self._world, self.node.machine)
+
     def open(self, path: str, *, create: bool = False, over: bool = False) -> SimulatedFile:
         self.note(b"O", crc32c(path.encode()), create)
         self.disk.check(path)
         if create and self.disk.find(path) is None:
             directory, name = self.disk.parent(path)
-            directory.change({name: Inode()})
+            directory.change({name: Inode(modified_ms=self.wall_ms())})
         return SimulatedFile(self, self.disk.file(path), path, over=over)
 
     def exists(self, path: str) -> bool:
@@ -398,7 +405,7 @@ class NodeFiles:
         self.note(b"P", crc32c(path.encode()), crc32c(data))
         self.disk.check(path)
         directory, name = self.disk.parent(path)
-        fresh = Inode()
+        fresh = Inode(modified_ms=self.wall_ms())
         self.disk.write(fresh, 0, data, path)
         self.node.busy_s += 2 * self.disk.sync_time()
         if self.disk.sync_fails(path):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any
 
+from raftka.chaos.simulated.checks.times import times_of
 from raftka.checksum import crc32c
 from raftka.log.checkpoints import LEADER_EPOCH_CHECKPOINT, decode_epochs
 from raftka.log.log import Log
@@ -29,7 +30,7 @@ Remembered = tuple[int, int, int, int]  # as producer_state.Batch
 class Scanned:
     """One batch as it lies there."""
 
-    __slots__ = ("base", "data", "header", "last", "position", "segment", "size", "timestamp")
+    __slots__ = ("base", "data", "header", "last", "position", "segment", "size")
 
     def __init__(self, segment: Segment, position: int, header: Header, content: memoryview) -> None:
         """`content`: of the segment's file."""
@@ -39,8 +40,12 @@ class Scanned:
         self.base = header[0]
         self.size = header[1] + LOG_OVERHEAD_BYTES
         self.last = header[0] + header[6]
-        self.timestamp = header[8] if header[12] else -1  # -1: it has no record with one
         self.data = content[position : position + self.size]
+
+    @property
+    def timestamp(self) -> int:
+        """The largest timestamp of its records, -1 if none has one."""
+        return times_of(self.segment, self.position, self.header)[0]
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ The judge derives Kafka's rules from the batches themselves. It does not disturb
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from raftka.chaos.simulated.checks.times import times_of
 from raftka.json_values import JsonObject
 from raftka.log.log import Log
 from raftka.log.segments.scan import headers
@@ -19,11 +20,12 @@ def watched(wrong: list[str]) -> Iterator[None]:
     original = Log.delete_oldest
 
     def delete_oldest(log: Log, now_ms: int, up_to: int) -> int:
-        before, start, due, why = log.segments[0], log.start_offset, _due(log, now_ms, up_to), _told(log, now_ms, up_to)
+        before, start, (may, must), why = log.segments[0], log.start_offset, _due(log, now_ms, up_to), _told(log, now_ms, up_to)
         count = original(log, now_ms, up_to)
         gone = log.segments[0] is not before
         waits = log.retention_waits and bool(log.producers.producers)  # for the snapshot that tells of them
-        if gone is not due and not waits and log.written_offset == log.end_offset:  # else batches that the file does not have yet count too
+        is_wrong = not may if gone else must and not waits
+        if is_wrong and log.written_offset == log.end_offset:  # else batches that the file does not have yet count too
             wrong.append(f"retention of {log.directory} {'took' if gone else 'left'} the segment at {before.base_offset}: {why}")
         if log.start_offset != max(start, log.segments[0].base_offset):
             wrong.append(f"retention of {log.directory} left the start at {log.start_offset}, it was {start}: {why}")
@@ -36,26 +38,29 @@ def watched(wrong: list[str]) -> Iterator[None]:
         setattr(Log, "delete_oldest", original)  # noqa: B010
 
 
-def _due(log: Log, now_ms: int, up_to: int) -> bool:
-    """Return whether the oldest segment must go now."""
+def _due(log: Log, now_ms: int, up_to: int) -> tuple[bool, bool]:
+    """Return whether the oldest segment may go now, and whether it must."""
     oldest, last = log.segments[0], len(log.segments) == 1
     following = log.end_offset if last else log.segments[1].base_offset
     if log.cleaning or following > up_to or (last and not oldest.size):
-        return False
+        return False, False
     if not last and following <= log.start_offset:
-        return True
+        return True, True
     config = log.config
     if not config.deleted_by_age:
-        return False
+        return False, False
     if config.retention_bytes >= 0 and sum(segment.size for segment in log.segments[1:]) >= config.retention_bytes:
-        return True
-    return 0 <= config.retention_ms < now_ms - _youngest(log, oldest)
+        return True, True
+    youngest = _youngest(oldest)
+    too_old = 0 <= config.retention_ms < now_ms - youngest
+    return too_old, too_old and (not oldest.timeless or config.retention_ms < now_ms - max(youngest, oldest.file.modified_ms()))
 
 
-def _youngest(log: Log, segment: Segment) -> int:
-    """The largest timestamp of its batches; when it was first seen, if they have none."""
-    times = [header[8] for _, header in headers(segment.file, 0, segment.size) if header[12]]
-    return max(times, default=-1) if max(times, default=-1) >= 0 else segment.created_ms
+def _youngest(segment: Segment) -> int:
+    """The largest timestamp of its records; the last write to the file where some have none, or there are none."""
+    times = [times_of(segment, position, header) for position, header in headers(segment.file, 0, segment.size) if header[12]]
+    largest = max((time for time, _ in times), default=-1)
+    return max(largest, segment.file.modified_ms()) if largest < 0 or any(timeless for _, timeless in times) else largest
 
 
 def _told(log: Log, now_ms: int, up_to: int) -> JsonObject:

@@ -16,6 +16,7 @@ from raftka.log.directory import Key
 from raftka.log.log import Log
 from raftka.log.manager import LogManager
 from raftka.log.recovery import Damaged
+from raftka.runtime.simulated.clock import EPOCH_MS
 from raftka.runtime.simulated.disk import Directory, Inode, NodeFiles, SimulatedDisk, SimulatedFile
 
 LOOKS = 2
@@ -35,6 +36,11 @@ class _Reader:
     def note(self, kind: bytes, a: int, b: int) -> None: ...
 
 
+class _CopiedFiles(NodeFiles):
+    def wall_ms(self) -> int:
+        return EPOCH_MS
+
+
 def copy_of(disk: SimulatedDisk, random: Random) -> SimulatedDisk:
     """With what is not on the platter yet, and without its faults."""
     copied = SimulatedDisk(disk.name, random)
@@ -44,7 +50,7 @@ def copy_of(disk: SimulatedDisk, random: Random) -> SimulatedDisk:
         if entry is None or id(entry) in known:
             return known[id(entry)] if entry is not None else None
         if isinstance(entry, Inode):
-            inode = known[id(entry)] = Inode(entry.content)
+            inode = known[id(entry)] = Inode(entry.content, entry.modified_ms)
             inode.changes, inode.lost, inode.synced = list(entry.changes), list(entry.lost), entry.synced
             return inode
         directory = known[id(entry)] = Directory()
@@ -109,7 +115,7 @@ class _Opened:
 
     def __init__(self, node: Node, disk: SimulatedDisk, how: str) -> None:
         self._node, self._how = node, how
-        self._files = NodeFiles(_Reader(), disk, None)  # type: ignore[arg-type]
+        self._files = _CopiedFiles(_Reader(), disk, None)  # type: ignore[arg-type]
         self._living = node.replicas.logs
 
     def check(self) -> list[str]:
