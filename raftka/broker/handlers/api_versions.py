@@ -17,8 +17,7 @@ def api_versions(request: Request[ApiVersionsRequest], services: Services) -> Ap
         return response(error_code=int(Code.INVALID_REQUEST))
     return response(
         api_keys=[
-            row(api_key=key, min_version=entry.api.announced.low, max_version=entry.api.announced.high)
-            for key, entry in sorted(HANDLERS.items())
+            row(api_key=key, min_version=entry.api.announced.low, max_version=entry.api.announced.high) for key, entry in sorted(HANDLERS.items())
         ],
         supported_features=[
             response.supported_features(name=name, min_version=low, max_version=high)

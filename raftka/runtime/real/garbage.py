@@ -1,8 +1,10 @@
 """Short garbage collections: a collection visits the objects that came since the one before, however many objects the node keeps.
 
-Left alone, a full collection visits every object of the process in one piece, in the middle of any request: 130 ms for a million of them. Here the
-objects that a full collection leaves are frozen (`gc.freeze`): they are freed as before when no reference is left, and no later collection visits them.
-Cycles among frozen objects are found when the process has twice the memory: then one collection visits all objects.
+Left alone, a full collection visits every object of the process in one piece, in the middle of any
+request: 130 ms for a million of them. Here the objects that a full collection leaves are frozen
+(`gc.freeze`): they are freed as before when no reference is left, and no later collection visits
+them. Cycles among frozen objects are found when the process has twice the memory: then one
+collection visits all objects.
 """
 
 import gc
