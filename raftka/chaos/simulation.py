@@ -45,7 +45,7 @@ from raftka.chaos.simulated.swarm import (
     with_transactions,
 )
 from raftka.chaos.simulated.workloads import beside
-from raftka.chaos.simulated.workloads.workload import Workload, often
+from raftka.chaos.simulated.workloads.workload import Awaited, Workload, often
 from raftka.chaos.verdict import Outcome, Rules, Verdict
 from raftka.json_values import JsonObject
 from raftka.runtime.simulated.guard import sim_guard
@@ -277,28 +277,25 @@ class _Life:
         self.world.at(self.world.now + SAMPLE_S, lambda: self._sample(cluster))
 
     def _end_clients(self, cluster: Cluster) -> None:
-        """Everything that was begun must come through, and then one record more."""
+        """Everything that was begun must come through, and then one record more. Those that have shown it begin nothing more."""
         committers = [each for each in self.others if isinstance(each, Committer)]
-
-        def counts() -> list[int]:
-            return (
-                [len(self.history.acknowledged[producer.stream]) for producer in self.producers]
-                + [each.acknowledged for each in committers]
-                + [count for work in self.works for count in work.counts]
-            )
-
-        before = counts()
+        awaited: list[Awaited] = [*self.producers, *committers, *self.works]
+        hanging = [(each, list(each.counts)) for each in awaited]
 
         def went_on() -> bool:
-            return all(now > was for now, was in zip(counts(), before, strict=True))
+            for each, before in list(hanging):
+                if all(now > was for now, was in zip(each.counts, before, strict=True)):
+                    hanging.remove((each, before))
+                    each.end()
+            return not hanging
 
         patience_s = PROGRESS_S + PAUSES * self.settings.pause_s
         if not self._settled(cluster, went_on, patience_s):
             self.found.append(f"no progress within {patience_s} s after all was healed")
-        for each in (*self.producers, *self.others):
-            each.over = True
-        for work in self.works:
-            work.end()
+        for each in awaited:
+            each.end()
+        for other in self.others:
+            other.over = True
 
         def ended() -> bool:
             return all(producer.done for producer in self.producers) and all(work.ended for work in self.works)

@@ -1,5 +1,7 @@
 """Clients of consumer groups while a cluster suffers: they commit offsets and fetch committed ones. Written down for the checker."""
 
+from collections.abc import Sequence
+
 import trio
 
 from raftka.chaos import history as story
@@ -41,6 +43,13 @@ class Committer:
         self._pause_s = pause_s
         self._process = history.process()
         self._random = client.runtime.random(f"group {group}")
+
+    @property
+    def counts(self) -> Sequence[int]:
+        return [self.acknowledged]
+
+    def end(self) -> None:
+        self.over = True
 
     async def run(self) -> None:
         offset = 0

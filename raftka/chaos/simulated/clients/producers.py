@@ -136,6 +136,13 @@ class Producer:
         self._waiting: list[Batch] = []  # not acknowledged yet, in order
         self._processes: list[int] = []  # that have nothing under way
 
+    @property
+    def counts(self) -> Sequence[int]:
+        return [len(self.history.acknowledged[self.stream])]
+
+    def end(self) -> None:
+        self.over = True
+
     async def run(self) -> None:
         self._producer_id = await self.client.producer_id()
         while self._waiting or not self.over:

@@ -10,7 +10,18 @@ from raftka.broker.replica import manager as replica_manager
 from raftka.chaos.simulated.cluster import Cluster
 
 
-class Workload(Protocol):
+class Awaited(Protocol):
+    """A client, or several, that must go on when all is healed."""
+
+    @property
+    def counts(self) -> Sequence[int]:
+        """Each must grow when all is healed."""
+
+    def end(self) -> None:
+        """Begin nothing more."""
+
+
+class Workload(Awaited, Protocol):
     settings: ClassVar[Mapping[str, str]]  # of the nodes
     topics: Sequence[tuple[str, int]]  # name, partitions: their replicas must be equal in the end
 
@@ -19,13 +30,6 @@ class Workload(Protocol):
 
     @property
     def wrong(self) -> list[str]: ...
-
-    @property
-    def counts(self) -> Sequence[int]:
-        """Each must grow when all is healed."""
-
-    def end(self) -> None:
-        """Clients come to their end."""
 
     @property
     def ended(self) -> bool: ...
