@@ -89,14 +89,6 @@ def encode_clean_shutdown(broker_epoch: int) -> bytes:
     return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
 
 
-def decode_clean_shutdown(data: bytes) -> int:
-    """The broker epoch, -1 when the file does not say: that it is there is what counts."""
-    try:
-        return int(json.loads(data)["brokerEpoch"])
-    except (ValueError, KeyError, TypeError):
-        return -1
-
-
 def uuid_text(uuid: bytes) -> str:
     """Kafka's way: base64 for URLs, without padding."""
     return b2a_base64(uuid, newline=False).decode().rstrip("=").replace("+", "-").replace("/", "_")

@@ -54,10 +54,6 @@ class StoreSettings:
     text: str = field(default="", repr=False)  # PEM
     password: str | None = field(default=None, repr=False)
 
-    @property
-    def is_given(self) -> bool:
-        return bool(self.location or self.text)
-
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:

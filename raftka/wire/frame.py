@@ -20,7 +20,6 @@ EXPECTED_FROM_BYTES = 64 * 1024  # smaller frames are received several at a time
 EXPECTED_BYTES = 2 * 1024 * 1024  # a larger frame is not expected to come again
 
 _SIZE = Struct(">i")
-_KEY_AND_VERSION = Struct(">hh")
 _REQUEST_HEADER = Struct(">hhih")
 _SIZE_AND_IDS = Struct(">ihhi")  # key, version, correlation id
 _SIZE_AND_CORRELATION = Struct(">ii")
@@ -36,14 +35,6 @@ class RequestHeader(NamedTuple):
     api_version: int
     correlation_id: int
     client_id: str | None
-
-
-def request_api(frame: memoryview) -> tuple[int, int]:
-    """API key and version: what tells how the rest of the header is to be read."""
-    try:
-        return _KEY_AND_VERSION.unpack_from(frame, 0)
-    except struct_error as error:
-        raise ProtocolError(f"a frame of {len(frame)} bytes") from error
 
 
 def decode_request_header(frame: memoryview, position: int = 0, *, flexible: bool) -> tuple[RequestHeader, int]:

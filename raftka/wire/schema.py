@@ -71,11 +71,6 @@ class Api(Generic[Req, Resp]):
     def max_version(self) -> int:
         return self.versions.high
 
-    @property
-    def flexible_from(self) -> int | None:
-        """The first flexible version, None if there is none."""
-        return None if self.flexible == NO_VERSION else self.flexible.low
-
     @cached_property
     def request(self) -> type[Req]:
         """The class of its requests; the classes of the rows inside are its attributes, by the names of the fields."""

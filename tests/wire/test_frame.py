@@ -19,7 +19,6 @@ from raftka.wire.frame import (
     decode_response_header,
     encode_request,
     encode_response,
-    request_api,
 )
 from raftka.wire.messages.api_versions import API_VERSIONS
 from raftka.wire.messages.fetch import FETCH
@@ -298,7 +297,6 @@ def test_request_headers(rest: bytes, client_id: str | None, flexible: bool) -> 
 
     header, position = decode_request_header(frame, flexible=flexible)
 
-    assert request_api(frame) == (3, 9)
     assert header == RequestHeader(3, 9, 42, client_id)
     assert bytes(frame[position:]) == b"body"
 
@@ -307,12 +305,6 @@ def test_request_headers(rest: bytes, client_id: str | None, flexible: bool) -> 
 def test_request_headers_that_are_none(rest: bytes) -> None:
     with pytest.raises(ProtocolError):
         decode_request_header(memoryview(HEADER + rest), flexible=True)
-
-
-@pytest.mark.parametrize("size", range(4))
-def test_frames_too_short_for_an_api(size: int) -> None:
-    with pytest.raises(ProtocolError, match=f"a frame of {size} bytes"):
-        request_api(memoryview(bytes(size)))
 
 
 @pytest.mark.parametrize("client_id", ["me", "", None])

@@ -137,7 +137,7 @@ def test_all_versions_of_kafka_4_3_are_there() -> None:
     known = {api.name: (api.min_version, api.max_version, api.announced) for api in APIS}
 
     assert known == VERSIONS
-    assert (METADATA.flexible_from, FETCH.flexible_from) == (9, 12)
+    assert (METADATA.flexible.low, FETCH.flexible.low) == (9, 12)
 
 
 def test_nothing_that_is_served_is_left_out() -> None:

@@ -1,6 +1,6 @@
 """Lag of readers, as curves for a report: no anomalies here.
 
-unseen: acknowledged records that nobody had read yet, over time. lag: how long, at least, what a poll had read to was no longer the newest.
+lag: how long, at least, what a poll had read to was no longer the newest.
 """
 
 from collections.abc import Mapping
@@ -16,24 +16,6 @@ class Lag(NamedTuple):
     process: int
     key: str
     lag_s: float
-
-
-def unseen(history: History) -> list[tuple[float, int]]:
-    """(seconds, records) wherever it changes."""
-    curve: list[tuple[float, int]] = []
-    waiting: set[tuple[str, object]] = set()
-    read: set[tuple[str, object]] = set()
-    for position, operation in enumerate(history.events):
-        if operation.ended != position or operation.outcome != OK:
-            continue
-        for key, records in operation.polled.items():
-            fresh = {(key, value) for _, value in records}
-            read |= fresh
-            waiting -= fresh
-        waiting.update([(key, value) for key, value, _ in operation.sends if (key, value) not in read])
-        if not curve or curve[-1][1] != len(waiting):
-            curve.append((operation.ended_s, len(waiting)))
-    return curve
 
 
 def lags(history: History, versions: Mapping[str, Versions]) -> list[Lag]:
