@@ -17,11 +17,11 @@ from raftka.log.producers.state import ProducerState
 from raftka.log.producers.transactional_log import TransactionalLog
 from raftka.log.recovery import Cut, Recovered, recover
 from raftka.log.retention import outlived
-from raftka.log.segments.scan import Header
+from raftka.log.segments.scan import Header, first_with_records
 from raftka.log.segments.search import Found, first_at_or_after, first_of_largest
 from raftka.log.segments.times import time_in
 from raftka.log.validation import Prepared, one_batch, repair, restamp
-from raftka.runtime.interfaces import Files
+from raftka.runtime.interfaces import Files, FileSpan
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.records import (
     ATTRIBUTES_POSITION,
@@ -362,6 +362,28 @@ class Log(TransactionalLog):
 
     def epoch_of(self, offset: int) -> int:
         return self.epochs.of_offset(offset)
+
+    # for consumers
+
+    def read_for_consumer(self, offset: int, max_bytes: int, up_to_offset: int, min_one: bool = True) -> tuple[list[FileSpan], int]:
+        """As `read`, but it begins at a batch with records, if one follows.
+
+        A compaction leaves batches without records, for producers and followers. Some clients stand still where they get nothing else.
+        """
+        if self.start_offset <= offset < up_to_offset and (offset < self.active.base_offset or self.config.compacted):
+            offset = self._next_with_records(offset, up_to_offset)
+        return self.read(offset, max_bytes, up_to_offset, min_one)
+
+    def _next_with_records(self, offset: int, up_to_offset: int) -> int:
+        """Where to begin: at `offset` if its batch has records, or none follows."""
+        for at in range(max(0, self._slot_of(offset)), len(self.segments)):
+            segment = self.segments[at]
+            start = self._locate(segment, max(offset, segment.base_offset))
+            found = first_with_records(segment.file, start, self._written_size if segment is self.active else segment.size)
+            if found is not None:
+                self._remember(found[1], found[0])
+                return max(offset, found[1]) if found[1] < up_to_offset else offset
+        return offset
 
     # by time
 

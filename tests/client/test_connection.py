@@ -9,7 +9,7 @@ from raftka.client.connection import ClientConnection
 from raftka.limits import PARTIAL_BYTES, LimitExceeded
 from raftka.runtime.interfaces import Connection, Transport
 from raftka.wire.errors import Code
-from raftka.wire.frame import FrameBuffer, RequestHeader, decode_request_header, encode_response, request_api
+from raftka.wire.frame import FrameBuffer, RequestHeader, decode_request_header, encode_response
 from raftka.wire.messages.api_versions import API_VERSIONS
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
@@ -63,7 +63,7 @@ class Broker:
                 self.client.receive(memoryview(bytearray(replies[at : at + step])))
 
     def _answer(self, frame: memoryview) -> bytes:
-        key, version = request_api(frame)
+        key, version = (int.from_bytes(frame[at : at + 2], "big") for at in (0, 2))
         api = BY_KEY[key]
         header, position = decode_request_header(frame, flexible=version in api.flexible)
         row, _ = api.decode_request(version, frame, position)

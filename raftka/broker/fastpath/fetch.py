@@ -131,7 +131,7 @@ class FetchPlan:
         if not log.start_offset <= offset < readable or (self.isolated and not log.knows_aborted(offset)):
             return False
         try:
-            spans, size = log.read(offset, self.max_bytes, readable)
+            spans, size = log.read_for_consumer(offset, self.max_bytes, readable)
             aborted = self._aborted_in(log, offset, spans, stable) if self.isolated else b""
         except (KafkaError, OSError):
             return False  # the long way finds it again, and has words for it

@@ -315,7 +315,8 @@ class Fetch:
         room = min(fetch_request.partition_max_bytes, self.max_bytes - self.bytes)
         may_read = not self.full and (room > 0 or not self.bytes)
         try:
-            spans, size = log.read(offset, max(room, 0), readable, min_one=not self.bytes) if may_read else ((), 0)
+            read = log.read if self.replica >= 0 else log.read_for_consumer
+            spans, size = read(offset, max(room, 0), readable, not self.bytes) if may_read else ((), 0)
             aborted = log.aborted(offset, log.bound_of(offset, spans[-1])) if spans and self.isolated else ()
         except OSError as error:
             self.services.care.directory_failed(partition.home, error)

@@ -13,6 +13,7 @@ from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER, BATCH_HEADER_
 
 SMALLEST_LENGTH = BATCH_HEADER_BYTES - LOG_OVERHEAD_BYTES
 BOUNDS = Struct(">qi11xi")  # base offset, length, last offset delta
+COUNTED = Struct(">qi45xi")  # base offset, length, number of records
 READ_BYTES = 4096  # a search walks one index interval
 WALK_BYTES = 256 * 1024
 MAGIC_POSITION = 16  # of a batch
@@ -50,6 +51,23 @@ def cut_whole(file: File, position: int, limit: int, end: int, at_least_one: boo
             at += length + LOG_OVERHEAD_BYTES
         position += at
     return None, position
+
+
+def first_with_records(file: File, position: int, end: int) -> tuple[int, int] | None:
+    """(position, base offset) of the first batch from `position` to `end` that has records: mostly the very first. None: there is none."""
+    size = COUNTED.size
+    while position + COUNTED.size <= end:
+        data = file.read(position, size)
+        at, last = 0, min(len(data), end - position) - COUNTED.size
+        if last < 0:
+            return None
+        while at <= last:
+            base, length, count = COUNTED.unpack_from(data, at)
+            if count:
+                return position + at, base
+            at += length + LOG_OVERHEAD_BYTES
+        position, size = position + at, READ_BYTES
+    return None
 
 
 def headers(file: File, position: int, end: int, read_bytes: int = WALK_BYTES) -> Iterator[tuple[int, Header]]:

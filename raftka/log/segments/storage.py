@@ -124,8 +124,7 @@ class Storage:
     def _make_room(self, size: int, timestamp: int, next_offset: int, now_ms: int) -> Segment:
         """The active segment; some bound of it was met, or it has no record yet, or its first batch no timestamp. Raises KAFKA_STORAGE_ERROR."""
         segment = self.active
-        is_full = segment.size + size > self._roll_size or next_offset > self._roll_offset
-        if segment.size and (is_full or self._is_late(timestamp, now_ms)):
+        if segment.size and (segment.size + size > self._roll_size or next_offset > self._roll_offset or self._is_late(timestamp, now_ms)):
             try:
                 self.roll(now_ms)
             except OSError as error:
@@ -315,9 +314,7 @@ class Storage:
             end = self._locate(segment, up_to_offset, start)
         if end - start > max_bytes:
             end = self._cut(segment, start, end, max_bytes, min_one)
-        if end <= start:
-            return [], 0
-        return [FileSpan(segment.file, start, end - start)], end - start
+        return ([FileSpan(segment.file, start, end - start)], end - start) if end > start else ([], 0)
 
     def _read_sealed(self, offset: int, max_bytes: int, up_to_offset: int, min_one: bool) -> tuple[list[FileSpan], int]:
         for at in range(max(0, self._slot_of(offset)), len(self.segments)):
