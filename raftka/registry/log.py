@@ -111,6 +111,8 @@ class SchemasLog:
             return answer
         written: list[int] = []
         producer = Producer(client, identity=identity, on_written=lambda where, offset, count: written.append(offset + count))
+        with self.lock:
+            records = list(self.state.rewritten(records))
         for key, value in records:
             producer.add(self._where, (key, value, (), time.time_ns() // 1_000_000))
         producer.flush()

@@ -4,21 +4,18 @@ Methods that parse schemas or write are slow: they are for threads. The others t
 """
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from typing import NamedTuple
 
 from raftka.json_values import JsonObject
 from raftka.registry.errors import (
-    INVALID_LEVEL,
-    INVALID_MODE,
     INVALID_SCHEMA,
     NOT_PERMITTED,
     REFERENCE_EXISTS,
     LimitReached,
     RegistryError,
-    no_level,
-    no_mode,
     no_schema,
     no_subject,
     subject_deleted,
@@ -30,40 +27,54 @@ from raftka.registry.formats.schema import Parsed, Reference
 from raftka.registry.limits import CONTEXTS, SCHEMA_CHARACTERS, STORED_CHARACTERS, VERSIONS
 from raftka.registry.log import Decided, SchemasLog
 from raftka.registry.records import (
+    AVRO,
+    LARGEST_NUMBER,
     Body,
     Record,
     Registered,
+    SchemaReference,
     context_record,
     delete_subject_record,
-    level_record,
     mode_record,
     no_context_record,
     no_schema_record,
     schema_record,
+    settings_record,
     used_ids_record,
 )
 from raftka.registry.schemas import ParsedSchemas, Resolved, format_of, problems
-from raftka.registry.state import DEFAULT_LEVEL, DEFAULT_MODE, LATEST, LEVELS, MODES, State
-from raftka.registry.subjects import DEFAULT, GLOBAL, Name, context_of, prefix_of
+from raftka.registry.settings import contracts
+from raftka.registry.settings.changes import SettingsChanges, check_writable
+from raftka.registry.settings.names import GROUP, METADATA, NORMALIZE, RULE_SETS, VALIDATE_NEW
+from raftka.registry.state import LATEST, State
+from raftka.registry.subjects import DEFAULT, context_of, prefix_of, within
 
 CONFLICT, NOT_FOUND = 409, 404
-LARGEST_ID = (1 << 31) - 1
 DIGEST_BYTES = 16
 
 
 class Asked(NamedTuple):
     """A schema as a request has it."""
 
-    body: Body
+    body: Body  # a text of "": the one of the version before; a contract of "": likewise
     normalize: bool = False
-    schema_id: int | None = None  # these two are given in mode IMPORT
-    version: int | None = None
+    schema_id: int | None = None  # given in mode IMPORT
+    version: int | None = None  # LATEST: the version is to be the newest, and its metadata say its number
+
+
+class Judged(NamedTuple):
+    """The versions that a new one is compared with, and by which rule."""
+
+    level: str
+    group: str | None  # the property whose value those have in common that are compared
+    versions: Sequence[Registered]
 
 
 class Registry:
     def __init__(self, log: SchemasLog, parsed: ParsedSchemas) -> None:
         self._log = log
         self._schemas = parsed
+        self.settings = SettingsChanges(log)
         self._digests: dict[
             tuple[str, Body], bytes
         ] = {}  # by context, of the canonical forms of schemas that are stored; parsing all of a subject's is slow
@@ -83,54 +94,108 @@ class Registry:
     def find(self, subject: str, asked: Asked, *, deleted: bool = False) -> JsonObject:
         """Return the newest version of the subject with this schema. Raises RegistryError."""
         with self._log.lock:
-            versions = self._log.state.versions(subject, deleted=deleted)
+            versions, alive = self._log.state.versions(subject, deleted=deleted), self._log.state.versions(subject)
         if not versions:
             raise no_subject(subject)
-        found = self._same(self._body(asked, subject), versions, subject)
+        if not asked.body.text:
+            raise RegistryError(INVALID_SCHEMA, "Empty schema")
+        found = next((each for each in reversed(versions) if _as_stored(asked.body, each) == each.body), None)
+        if found is None:  # even one that this registry cannot parse is found by its text
+            body = self._body(asked, subject)
+            found = self._same(body, versions, subject)
+            if found is None and alive:
+                found = self._same(self._filled(subject, body, alive[-1]), versions, subject)
         if found is None:
             raise no_schema()
         return found.described
 
     def register(self, subject: str, asked: Asked) -> int:
         """Return its id; of one that the subject has already, without a write. Raises RegistryError."""
-        body = self._body(asked, subject)
-        with self._log.lock:
-            versions = self._log.state.versions(subject)
-        known = self._same(body, versions, subject)
-        if known is not None and asked.schema_id in (None, known.schema_id) and asked.version in (None, known.version):
+        known = self._registered(subject, asked)
+        if known is not None:
             return known.schema_id
-        return self._log.write(lambda: self._new_version(subject, body, asked)).schema_id
+        return self._log.write(lambda: self._new_version(subject, asked)).schema_id
 
-    def _new_version(self, subject: str, body: Body, asked: Asked) -> Decided[Registered]:
+    def _registered(self, subject: str, asked: Asked) -> Registered | None:
+        """Return the version that the request is about, if it is there already and nothing is to be added to it."""
+        with self._log.lock:
+            state, adding = self._log.state, (*METADATA, *RULE_SETS)
+            versions = state.versions(subject)
+            if not asked.body.text or any(state.setting(each, subject) is not None for each in adding):
+                return None
+        known = self._same(self._body(asked, subject), versions[-1:] if asked.version == LATEST else versions, subject)
+        if known is None or asked.version in (None, LATEST):
+            return known if known is not None and asked.schema_id in (None, known.schema_id) else None
+        if asked.schema_id != known.schema_id:
+            return None
+        return next((each for each in versions if (each.version, each.body) == (asked.version, known.body)), None)
+
+    def _new_version(self, subject: str, asked: Asked) -> Decided[Registered]:
         context = context_of(subject)
         with self._log.lock:
             state = self._log.state
-            versions, mode, level = state.versions(subject), self._writable(subject, importing=asked.schema_id is not None), state.level(subject)
-            version, known_id, highest = state.next_version(subject), state.id_of(body, context), state.highest(context)
+            versions, mode = state.versions(subject), self._writable(subject, importing=asked.schema_id is not None)
+            version, highest = state.next_version(subject), state.highest(context)
             before = [] if context == DEFAULT or state.has_context(context) else [context_record(context)]
-        known = self._same(body, versions, subject)
         if mode == "IMPORT":
-            new = self._imported(subject, body, asked, version)
+            new = self._imported(subject, asked, versions, version)
             self._check_room(new)
             return new, (*before, schema_record(new))
+        if not asked.body.text:
+            if not versions:
+                raise RegistryError(INVALID_SCHEMA, "Empty schema")
+            last = versions[-1].body
+            taken = replace(asked.body, schema_type=last.schema_type, text=last.text, references=last.references)
+            asked = asked._replace(body=taken)
+        body = self._body(asked, subject, new=True)
+        body = self._filled(subject, body, versions[-1] if versions else None, version, says_version=asked.version is not None)
+        known = self._same(body, versions, subject) if asked.version is None else None
         if known is not None:
             return known, ()
-        why = self._problems(level, body, versions, subject)
+        why = self._problems(body, self._to_judge(subject, versions), subject)
         if why:
             text = f'Schema being registered is incompatible with an earlier schema for subject "{subject}", details: {"; ".join(why)}'
             raise RegistryError(CONFLICT, text)
-        if known_id is None and highest >= LARGEST_ID:
+        if asked.version not in (None, LATEST, version):
+            raise RegistryError(INVALID_SCHEMA, f"Invalid schema: version {asked.version} is not one more than the newest version, {version - 1}")
+        with self._log.lock:
+            known_id = self._log.state.id_of(body, context)
+        if known_id is None and highest >= LARGEST_NUMBER:
             raise RegistryError(NOT_PERMITTED, "there is no id left")
         new = Registered(subject, version, known_id if known_id is not None else highest + 1, body)
         self._check_room(new)
         return new, (*before, schema_record(new))
 
-    def _imported(self, subject: str, body: Body, asked: Asked, version: int) -> Registered:
-        """With the id, and perhaps the version, of another registry."""
+    def _filled(self, subject: str, body: Body, previous: Registered | None, version: int = 0, *, says_version: bool = False) -> Body:
+        """Return the schema with the contract that it will have: its own or that of the version before, with the defaults and overrides.
+
+        `version`: the one that it will be; 0: none, it is only looked for.
+        """
+        with self._log.lock:
+            state = self._log.state
+            first, last = (contracts.read_metadata(state.setting(each, subject)) for each in METADATA)
+            first_rules, last_rules = (contracts.read_rule_set(state.setting(each, subject)) for each in RULE_SETS)
+        there = previous.body if previous is not None else body
+        metadata = contracts.merged_metadata(first, body.metadata or there.metadata, last)
+        rules = contracts.merged_rule_sets(first_rules, body.rule_set or there.rule_set, last_rules)
+        if version and (says_version or contracts.VERSION in contracts.properties(metadata)):
+            metadata = contracts.with_version(metadata, version)
+        return replace(body, metadata=contracts.stored(metadata), rule_set=contracts.stored(rules))
+
+    def _imported(self, subject: str, asked: Asked, versions: Sequence[Registered], version: int) -> Registered:
+        """With the id, and perhaps the version, of another registry, which has judged it."""
         schema_id = asked.schema_id
-        if schema_id is None or not 0 <= schema_id <= LARGEST_ID:
+        if schema_id is None:
             raise RegistryError(NOT_PERMITTED, f"Subject {subject} is in import mode: a schema has its id with it")
-        new = Registered(subject, asked.version or version, schema_id, body)
+        if not asked.body.text:
+            raise RegistryError(INVALID_SCHEMA, "Empty schema")
+        body = self._body(asked, subject)
+        body = replace(body, metadata=contracts.stored(body.metadata), rule_set=contracts.stored(body.rule_set))
+        given = asked.version if asked.version not in (None, LATEST) else None
+        new = Registered(subject, given or version, schema_id, body)
+        known = self._same(body, versions, subject)
+        if known is not None and known.schema_id == schema_id and given is None:
+            return known
         with self._log.lock:
             state = self._log.state
             there, before = state.find_body(schema_id, context_of(subject)), state.find_version(subject, new.version)
@@ -151,17 +216,21 @@ class Registry:
             raise LimitReached(VERSIONS, NOT_PERMITTED, f"the registry has {versions:,} versions")
         if is_new and contexts >= CONTEXTS.value:
             raise LimitReached(CONTEXTS, NOT_PERMITTED, f"the registry has {contexts:,} contexts")
-        if characters + len(body.text) > STORED_CHARACTERS.value:
+        if body.characters > SCHEMA_CHARACTERS.value:
+            raise LimitReached(SCHEMA_CHARACTERS, INVALID_SCHEMA, f"Invalid schema: with its contract it has {body.characters:,} characters")
+        if characters + body.characters > STORED_CHARACTERS.value:
             raise LimitReached(STORED_CHARACTERS, NOT_PERMITTED, f"the registry's schemas have {characters:,} characters")
 
     def compatible(self, subject: str, version: int | None, asked: Asked) -> list[str]:
         """Return why the schema does not go with a version, LATEST for the newest; None for those that the level names. Raises RegistryError."""
-        body = self._body(asked, subject)
+        if not asked.body.text:
+            raise RegistryError(INVALID_SCHEMA, "Empty schema")
+        body = self._body(asked, subject, new=True)
         with self._log.lock:
             state = self._log.state
-            level = state.level(subject)
-            versions = state.versions(subject) if version is None else [self._to_compare(state, subject, version)]
-        return self._problems(level, body, [each for each in versions if each is not None], subject)
+            found = state.versions(subject) if version is None else [self._to_compare(state, subject, version)]
+        versions = [each for each in found if each is not None]
+        return self._problems(replace(body, metadata=contracts.stored(body.metadata)), self._to_judge(subject, versions), subject)
 
     @staticmethod
     def _to_compare(state: State, subject: str, version: int) -> Registered | None:
@@ -189,8 +258,7 @@ class Registry:
                 going = everything if permanent else alive
                 self._unreferenced(state, going)
                 records: list[Record] = [delete_subject_record(subject, alive[-1].version)] if not permanent else self._gone(state, going)
-                records += [level_record(subject, None)] if subject in state.levels else []
-                records += [mode_record(subject, None)] if subject in state.modes else []
+                records += _unset(state, subject)
             return [each.version for each in going], records
 
         return self._log.write(decide)
@@ -208,8 +276,10 @@ class Registry:
                 if permanent and not found.deleted:
                     raise version_not_deleted(subject, found.version)
                 self._unreferenced(state, [found])
-                gone = Registered(subject, found.version, found.schema_id, found.body, deleted=True)
-                return found.version, self._gone(state, [found]) if permanent else [schema_record(gone)]
+                if not permanent:
+                    return found.version, [schema_record(replace(found, deleted=True))]
+                last = len(state.versions(subject, deleted=True)) == 1
+                return found.version, [*self._gone(state, [found]), *(_unset(state, subject) if last else ())]
 
         return self._log.write(decide)
 
@@ -237,84 +307,18 @@ class Registry:
                 state, prefix = self._log.state, prefix_of(context)
                 if context == DEFAULT or not state.has_context(context):
                     raise RegistryError(NOT_FOUND, f"Context '{context}' not found.")
-                if state.is_frozen(prefix):
-                    raise RegistryError(NOT_PERMITTED, f"Context {context} is in read-only mode")
+                check_writable(state, prefix)
                 if state.subjects(prefix, deleted=True):
                     raise RegistryError(NOT_PERMITTED, f"The context '{context}' is not empty: its subjects are to be deleted for ever first")
                 records = [no_context_record(context)]
-                records += [level_record(prefix, None)] if prefix in state.levels else []
-                records += [mode_record(prefix, None)] if prefix in state.modes else []
+                records += _unset(state, prefix)
             return None, records
 
         self._log.write(decide)
 
-    # levels and modes; of a subject or a context, None for the context without a name
-
-    def level(self, subject: str | None, *, default: bool = False) -> str:
-        """`default`: of the context, where the subject has none. Raises RegistryError."""
-        with self._log.lock:
-            state = self._log.state
-            if subject is not None and subject not in state.levels and not default:
-                raise no_level(subject)
-            return state.level(subject)
-
-    def set_level(self, subject: str | None, level: str | None) -> str:
-        """None: none of its own any more. Return what it was or is. Raises RegistryError."""
-        if level is not None and level not in LEVELS:
-            raise RegistryError(INVALID_LEVEL, f"Invalid compatibility level. Valid values are {', '.join(map(str.lower, LEVELS))}")
-
-        def decide() -> Decided[str]:
-            with self._log.lock:
-                if self._log.state.is_frozen(subject):
-                    raise RegistryError(NOT_PERMITTED, "All subjects are in read-only mode")
-                before = self._log.state.levels.get(subject)
-                self._check_table(self._log.state.levels, subject)
-            if level is None and before is None and subject is not None:
-                raise no_subject(subject)
-            return level or before or DEFAULT_LEVEL, (level_record(subject, level),)
-
-        return self._log.write(decide)
-
-    def mode(self, subject: str | None, *, default: bool = False) -> str:
-        """`default`: of the context, where the subject has none. Raises RegistryError."""
-        with self._log.lock:
-            state = self._log.state
-            if subject is not None and subject not in state.modes and not default:
-                raise no_mode(subject)
-            return state.own_mode(subject)
-
-    def set_mode(self, subject: str | None, mode: str | None, *, force: bool = False) -> str:
-        """None: none of its own any more. Return what it was or is. Raises RegistryError."""
-        if mode is not None and mode not in MODES:
-            raise RegistryError(INVALID_MODE, f"Invalid mode. Valid values are {', '.join(MODES)}")
-
-        def decide() -> Decided[str]:
-            with self._log.lock:
-                state = self._log.state
-                before = state.modes.get(subject)
-                self._check_table(state.modes, subject)
-                name = Name.of(subject or "")
-                prefix = ":*:" if name.context == GLOBAL else prefix_of(name.context)
-                has_schemas = any(state.versions(name.text) if name.subject else state.subjects(prefix))
-            if mode is None and before is None and subject is not None:
-                raise no_subject(subject)
-            if mode == "IMPORT" and before != "IMPORT" and has_schemas and not force:
-                raise RegistryError(NOT_PERMITTED, "Cannot import since found existing subjects")
-            return mode or before or DEFAULT_MODE, (mode_record(subject, mode),)
-
-        return self._log.write(decide)
-
-    @staticmethod
-    def _check_table(table: Mapping[str | None, str], subject: str | None) -> None:
-        """Raises LimitReached."""
-        if subject not in table and len(table) >= VERSIONS.value:
-            raise LimitReached(VERSIONS, NOT_PERMITTED, f"{len(table):,} subjects have settings of their own")
-
     def _writable(self, subject: str, *, importing: bool = False) -> str:
         """Return the mode. Under the lock. Raises RegistryError."""
-        mode = self._log.state.mode(subject)
-        if mode in ("READONLY", "READONLY_OVERRIDE"):
-            raise RegistryError(NOT_PERMITTED, f"Subject {subject} is in read-only mode")
+        mode = check_writable(self._log.state, subject)
         if importing and mode != "IMPORT":
             raise RegistryError(NOT_PERMITTED, f"Subject {subject} is not in import mode")
         return mode
@@ -323,7 +327,7 @@ class Registry:
 
     def _resolved(self, body: Body, context: str) -> Resolved:
         """Raises RegistryError."""
-        found, characters = list[Reference](), len(body.text)
+        found, characters = list[Reference](), body.characters
         with self._log.lock:
             try:
                 for name, each in self._log.state.resolved(body.references, context):
@@ -339,9 +343,9 @@ class Registry:
                 raise RegistryError(INVALID_SCHEMA, f"Invalid schema: a schema that it refers to is not there: {error}") from None
         return tuple(found)
 
-    def _parsed(self, body: Body, subject: str) -> Parsed:
-        """`subject`: of the context in which references are looked up."""
-        return self._schemas.parsed(body.schema_type, body.text, self._resolved(body, context_of(subject)))
+    def _parsed(self, body: Body, subject: str, *, new: bool = False) -> Parsed:
+        """`subject`: of the context in which references are looked up. `new`: what was legal once is not enough."""
+        return self._schemas.parsed(body.schema_type, body.text, self._resolved(body, context_of(subject)), new=new)
 
     def _digest(self, body: Body, subject: str) -> bytes:
         """Of the canonical form of a stored schema; empty for one that this registry cannot parse, as another registry may have written it."""
@@ -356,26 +360,67 @@ class Registry:
             self._digests[key] = digest
         return self._digests[key]
 
-    def _body(self, asked: Asked, subject: str) -> Body:
-        """As it is stored. Raises RegistryError."""
-        schema = self._parsed(asked.body, subject)
-        return Body(asked.body.schema_type, schema.normalized if asked.normalize else schema.text, asked.body.references)
+    def _body(self, asked: Asked, subject: str, *, new: bool = False) -> Body:
+        """As it is stored, but for its contract. `new`: it is judged by the rules for new ones. Raises RegistryError."""
+        body = replace(asked.body, references=self._latest(asked.body.references, context_of(subject)))
+        with self._log.lock:
+            state = self._log.state
+            normalize = asked.normalize or state.setting(NORMALIZE, subject) is True
+            importing, strict = state.mode(subject) == "IMPORT", state.setting(VALIDATE_NEW, subject) is not False
+        try:
+            schema = self._parsed(body, subject, new=new and strict)
+        except LimitReached:
+            raise
+        except RegistryError:
+            format_of(body.schema_type)
+            if importing and body.schema_type != AVRO:  # the registry that it comes from has judged it
+                return body
+            raise
+        return replace(body, text=schema.normalized if normalize and not importing else schema.text)
+
+    def _latest(self, references: tuple[SchemaReference, ...], context: str) -> tuple[SchemaReference, ...]:
+        """Return them with the number of the newest version in place of LATEST: a schema does not change when another gets a version."""
+        if all(each.version != LATEST for each in references):
+            return references
+        with self._log.lock:
+            found = (self._log.state.versions(within(context, each.subject))[-1:] for each in references)
+            return tuple(
+                each._replace(version=versions[-1].version) if each.version == LATEST and versions else each
+                for each, versions in zip(references, found, strict=True)
+            )
 
     def _same(self, body: Body, versions: Sequence[Registered], subject: str) -> Registered | None:
         """Return the newest of the subject's versions with this schema."""
+        body = replace(body, metadata=contracts.stored(body.metadata), rule_set=contracts.stored(body.rule_set))
         for each in reversed(versions):
             if each.body == body:
                 return each
-        alike = [each for each in reversed(versions) if (each.body.schema_type, each.body.references) == (body.schema_type, body.references)]
+        wanted = (body.schema_type, body.references, body.rule_set)
+        alike = [
+            each
+            for each in reversed(versions)
+            if (each.body.schema_type, each.body.references, each.body.rule_set) == wanted
+            and contracts.same_metadata(body.metadata, each.body.metadata, each.version)
+        ]
         if not alike:
             return None
-        wanted = _digest_of(self._parsed(body, subject))
-        return next((each for each in alike if self._digest(each.body, subject) == wanted), None)
+        digest = _digest_of(self._parsed(body, subject))
+        return next((each for each in alike if self._digest(each.body, subject) == digest), None)
 
-    def _problems(self, level: str, body: Body, versions: Sequence[Registered], subject: str) -> list[str]:
+    def _to_judge(self, subject: str, versions: Sequence[Registered]) -> Judged:
+        with self._log.lock:
+            state = self._log.state
+            return Judged(state.level(subject), state.setting(GROUP, subject), versions)
+
+    def _problems(self, body: Body, judged: Judged, subject: str) -> list[str]:
+        """`body`: of a new schema."""
+        level, group, versions = judged
         if level == "NONE":
             return []
         new, found = self._parsed(body, subject), list[str]()
+        if group is not None:
+            value = contracts.properties(body.metadata).get(group)
+            versions = [each for each in versions if contracts.properties(each.body.metadata).get(group) == value]
         for each in versions if level.endswith("_TRANSITIVE") else versions[-1:]:
             if each.body.schema_type != body.schema_type:
                 found.append(f"version {each.version} is of the type {each.body.schema_type}, and this one {body.schema_type}")
@@ -396,3 +441,14 @@ class Registry:
 
 def _digest_of(schema: Parsed) -> bytes:
     return blake2b(schema.canonical.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
+
+
+def _as_stored(asked: Body, there: Registered) -> Body:
+    """Return what is asked for, with the contract of that version where none is given."""
+    metadata, rule_set = asked.metadata or there.body.metadata, asked.rule_set or there.body.rule_set
+    return replace(asked, metadata=contracts.stored(metadata), rule_set=contracts.stored(rule_set))
+
+
+def _unset(state: State, scope: str) -> list[Record]:
+    records = [settings_record(scope, None)] if scope in state.settings else []
+    return records + ([mode_record(scope, None)] if scope in state.modes else [])

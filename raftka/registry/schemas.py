@@ -14,7 +14,7 @@ from raftka.registry.records import AVRO, JSON, PROTOBUF
 MODULES = {AVRO: "avro", JSON: "json_schema", PROTOBUF: "protobuf"}
 
 Resolved = tuple[Reference, ...]
-Key = tuple[str, str, Resolved]  # type, text, and the schemas that it refers to
+Key = tuple[str, str, Resolved, bool]  # type, text, the schemas that it refers to, and whether it is new
 
 
 def format_of(schema_type: str) -> Format:
@@ -33,9 +33,9 @@ class ParsedSchemas:
         self._characters = 0  # of the texts
         self._lock = threading.Lock()
 
-    def parsed(self, schema_type: str, text: str, references: Resolved) -> Parsed:
-        """Slow for large schemas: milliseconds to seconds. Raises RegistryError."""
-        key = (schema_type, text, references)
+    def parsed(self, schema_type: str, text: str, references: Resolved, *, new: bool = False) -> Parsed:
+        """Slow for large schemas: milliseconds to seconds. `new`: not one that was legal once. Raises RegistryError."""
+        key = (schema_type, text, references, new)
         if _characters(key) > SCHEMA_CHARACTERS.value:
             raise LimitReached(SCHEMA_CHARACTERS, INVALID_SCHEMA, f"Invalid schema: it has {_characters(key):,} characters")
         with self._lock:
@@ -43,7 +43,7 @@ class ParsedSchemas:
                 self._kept.move_to_end(key)
                 return self._kept[key]
         try:
-            found = format_of(schema_type).parse(text, references)
+            found = format_of(schema_type).parse(text, references, new=new)
         except InvalidSchema as error:
             raise RegistryError(INVALID_SCHEMA, f"Invalid schema: {error}") from None
         self._keep(key, found)

@@ -5,28 +5,36 @@ Knows neither topic nor request. Subjects have the names that `subjects.py` writ
 Every question costs what its answer is long, but for the lists of all subjects.
 """
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from raftka.json_values import JsonObject
+from raftka.json_values import Json, JsonObject
 from raftka.registry.errors import no_schema, no_subject, no_version
 from raftka.registry.records import (
     CLEAR_SUBJECT,
     CONFIG,
     CONTEXT,
     DELETE_SUBJECT,
+    LARGEST_NUMBER,
     MODE,
     NOOP,
     SCHEMA,
     Body,
+    Key,
+    Record,
     Registered,
     SchemaReference,
+    known_settings,
     read_key,
     read_schema,
     read_value,
+    unknown_fields,
+    with_fields,
 )
+from raftka.registry.settings.names import ALIAS, LEVEL, NAMES
 from raftka.registry.subjects import DEFAULT, EVERY, GLOBAL, Name, context_of, prefix_of, within
 
-LEVELS = ("NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE")
 MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
 DEFAULT_LEVEL, DEFAULT_MODE = "BACKWARD", "READWRITE"
 LATEST = -1
@@ -52,11 +60,13 @@ class State:
         self.ignored = 0  # records that are none of a registry
         self.version_count = 0  # of all subjects, deleted ones too
         self.characters = 0  # of all schemas
-        self.levels: dict[str | None, str] = {}  # by subject or context, None for the context without a name
+        self.settings: dict[str | None, JsonObject] = {}  # by subject or context, None for the context without a name
         self.modes: dict[str | None, str] = {}
         self._subjects: dict[str, dict[int, Registered]] = {}  # by subject and version, deleted ones too
         self._ids: dict[str, Ids] = {}  # by context
         self._referrers: dict[tuple[str, int], dict[tuple[str, int], None]] = {}  # by the version that is referred to
+        self._unknown: dict[Key, JsonObject] = {}  # fields of the newest value of a key that this registry does not know
+        self._written: dict[Key, tuple[bytes, ...]] = {}  # keys that another registry writes with other bytes: compaction takes these for others
 
     # reading records
 
@@ -67,40 +77,56 @@ class State:
         except ValueError:
             self.ignored += 1
 
-    def _apply(self, key: bytes, value: bytes | None) -> None:
-        kind, subject, version, context = read_key(key)
-        subject = subject if subject is None else Name.of(subject).text
+    def _apply(self, written: bytes, value: bytes | None) -> None:
+        key = read_key(written)
+        kind, subject, version, context = key
         found = read_value(value) if value is not None else None
         if kind == NOOP:
             self._raise_highest(found, DEFAULT)
         elif kind == CONTEXT:
             self._take_context(context, found)
-        elif kind in (CONFIG, MODE):
-            self._configure(kind, subject or None, found)
+        elif kind == CONFIG:
+            self._configure(subject, found)
+        elif kind == MODE:
+            self._take_mode(subject, found)
+        elif kind == CLEAR_SUBJECT:
+            self._clear(subject, found)
         elif not subject or context_of(subject) == EVERY:
             raise ValueError("its key has no subject")
         elif kind == SCHEMA:
-            new = read_schema(found) if found is not None else None
-            if new is not None and (new.subject, new.version) != (subject, version):
-                raise ValueError("its key is of another version than its value")
-            self._forget(subject, version)
-            if new is not None:
-                self._keep(new)
+            self._take_schema(subject, version, found)
         elif kind == DELETE_SUBJECT:
             up_to = found.get("version") if found is not None else None
             for each in list(self._subjects.get(subject, {}).values()):
                 if isinstance(up_to, int) and each.version <= up_to and not each.deleted:
-                    self._keep(Registered(subject, each.version, each.schema_id, each.body, deleted=True))
-        elif kind == CLEAR_SUBJECT:
-            for each in [each for each in self._subjects.get(subject, {}).values() if each.deleted]:
-                self._forget(subject, each.version)
+                    self._keep(replace(each, deleted=True))
         else:
             raise ValueError(f"there are no keys of the type {kind}")
+        self._remember(key, written, found)
+
+    def _remember(self, key: Key, written: bytes, found: JsonObject | None) -> None:
+        """Keep what this registry would lose, were it to write the record anew."""
+        unknown = unknown_fields(key.kind, found) if found is not None else {}
+        if unknown:
+            self._unknown[key] = unknown
+        else:
+            self._unknown.pop(key, None)
+        known = self._written.get(key, (key.written,))
+        if written not in known:
+            self._written[key] = (*known, written)
+
+    def rewritten(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Return the records with the fields that are in those that they take the place of, under each form of their key."""
+        for record in records:
+            key = read_key(record[0])
+            filled = with_fields(record, self._unknown.get(key, {}))
+            for written in self._written.get(key, (filled[0],)):
+                yield written, filled[1]
 
     def _raise_highest(self, found: JsonObject | None, context: str) -> None:
         highest = (found or {}).get("maxId", 0)
-        if isinstance(highest, int):
-            ids = self._ids.setdefault(context, Ids())
+        ids = self._ids.setdefault(context, Ids())
+        if type(highest) is int and highest <= LARGEST_NUMBER:
             ids.highest = max(ids.highest, highest)
 
     def _take_context(self, context: str, found: JsonObject | None) -> None:
@@ -109,12 +135,35 @@ class State:
         elif context in self._ids and not self._ids[context].bodies:
             del self._ids[context]
 
-    def _configure(self, kind: str, subject: str | None, found: JsonObject | None) -> None:
-        table, allowed, name = (self.levels, LEVELS, "compatibilityLevel") if kind == CONFIG else (self.modes, MODES, "mode")
+    def _configure(self, subject: str | None, found: JsonObject | None) -> None:
+        """What the record does not set is not set by it, whatever an earlier one set."""
+        self.characters -= _size(self.settings.pop(subject, None))
+        if found is not None:
+            self.settings[subject] = known_settings(found)
+            self.characters += _size(self.settings[subject])
+
+    def _take_mode(self, subject: str | None, found: JsonObject | None) -> None:
+        mode = (found or {}).get("mode")
+        if isinstance(mode, str):
+            self.modes[subject] = mode
+        else:
+            self.modes.pop(subject, None)
+
+    def _take_schema(self, subject: str, version: int, found: JsonObject | None) -> None:
+        new = read_schema(found) if found is not None else None
+        if new is not None and (new.subject, new.version) != (subject, version):
+            raise ValueError("its key is of another version than its value")
+        self._forget(subject, version)
+        if new is not None:
+            self._keep(new)
+
+    def _clear(self, subject: str | None, found: JsonObject | None) -> None:
         if found is None:
-            table.pop(subject, None)
-        elif found.get(name) in allowed:
-            table[subject] = found[name]
+            return
+        for name in [subject] if subject and Name.of(subject).subject else self.subjects(subject or ":*:", deleted=True):
+            for each in [each for each in self._subjects.get(name, {}).values() if each.deleted]:
+                self._forget(name, each.version)
+                self._unknown.pop(Key(SCHEMA, name, each.version), None)
 
     def _keep(self, version: Registered) -> None:
         place, versions = (version.subject, version.version), self._subjects.setdefault(version.subject, {})
@@ -124,10 +173,11 @@ class State:
         ids = self._ids.setdefault(context, Ids())
         if version.schema_id not in ids.bodies:
             ids.bodies[version.schema_id] = version.body
-            self.characters += len(version.body.text)
+            self.characters += version.body.characters
         ids.numbers.setdefault(version.body, version.schema_id)
         ids.users.setdefault(version.schema_id, {})[place] = None
-        ids.highest = max(ids.highest, version.schema_id)
+        if version.schema_id <= LARGEST_NUMBER:  # others are no ids of Confluent's formats, and none follow them
+            ids.highest = max(ids.highest, version.schema_id)
         for each in version.body.references:
             referrers = self._referrers.setdefault((within(context, each.subject), each.version), {})
             referrers.pop(place, None) if version.deleted else referrers.setdefault(place)
@@ -152,29 +202,47 @@ class State:
         if not users:
             del ids.users[known.schema_id]
             body = ids.bodies.pop(known.schema_id)
-            self.characters -= len(body.text)
+            self.characters -= body.characters
             if ids.numbers.get(body) == known.schema_id:
                 del ids.numbers[body]
 
     # questions
 
-    def level(self, subject: str | None) -> str:
-        return self._setting(self.levels, subject) or DEFAULT_LEVEL
+    def setting(self, name: str, subject: str | None) -> Json:
+        """Return it as the subject has it, else its context, else all contexts; None if none of them does."""
+        return next((found[name] for found in self._settings(subject) if name in found), None)
 
-    def mode(self, subject: str) -> str:
+    def settings_of(self, subject: str | None) -> JsonObject:
+        """Return all that hold for it, its own and others'."""
+        found: JsonObject = {}
+        for each in reversed(list(self._settings(subject))):
+            found |= each
+        if subject not in self.settings or ALIAS not in self.settings[subject]:
+            found.pop(ALIAS, None)  # of the one subject alone
+        return self.with_level({name: found[name] for name in NAMES if name in found}, subject)
+
+    def with_level(self, settings: JsonObject, subject: str | None) -> JsonObject:
+        return {LEVEL: self.level(subject), **settings}
+
+    def _settings(self, subject: str | None) -> Iterator[JsonObject]:
+        return (self.settings[each] for each in _scopes(subject) if each in self.settings)
+
+    def level(self, subject: str | None) -> str:
+        return str(self.setting(LEVEL, subject) or DEFAULT_LEVEL)
+
+    def alias(self, subject: str) -> str:
+        """Return the subject that is meant."""
+        alias = self.settings.get(subject, {}).get(ALIAS)
+        return within(context_of(subject), alias) if alias else subject
+
+    def mode(self, subject: str | None) -> str:
         if self.is_frozen(subject):
             return "READONLY_OVERRIDE"
         return self.own_mode(subject)
 
     def own_mode(self, subject: str | None) -> str:
         """As it is set, even where its context is frozen."""
-        return self._setting(self.modes, subject) or DEFAULT_MODE
-
-    @staticmethod
-    def _setting(table: dict[str | None, str], subject: str | None) -> str | None:
-        """Of the subject, else of its context, else of all contexts."""
-        scopes = (subject, prefix_of(context_of(subject or "")) or None, prefix_of(GLOBAL))
-        return next((table[each] for each in scopes if each in table), None)
+        return next((self.modes[each] for each in _scopes(subject) if each in self.modes), DEFAULT_MODE)
 
     def is_frozen(self, subject: str | None) -> bool:
         """Return whether its context, or all of them, can only be read, whatever the subject's own mode is."""
@@ -295,3 +363,12 @@ class State:
         """Return all versions, by subject."""
         for subject in sorted(self._subjects):
             yield from self.versions(subject, deleted=True)
+
+
+def _scopes(subject: str | None) -> tuple[str | None, ...]:
+    """Return where a setting or a mode of a subject may stand, the nearest first."""
+    return subject, prefix_of(context_of(subject or "")) or None, prefix_of(GLOBAL)
+
+
+def _size(settings: Mapping[str, Json] | None) -> int:
+    return len(json.dumps(settings)) if settings else 0

@@ -110,7 +110,9 @@ def test_references_are_of_the_same_context_unless_they_name_another(rest: Rest)
 def test_schemas_are_normalized_in_a_context(rest: Rest) -> None:
     loose, tight = '{"type":"record","name":"R","fields":[],"doc":"d"}', '{"name":"R","doc":"d","type":"record","fields":[]}'
 
-    assert rest.register(":.one:t", loose, normalize=True) == 1
+    first = rest.ask("POST", "/subjects/:.one:t/versions?normalize=true", {"schema": loose})
+    assert first.body == {"id": 1}
+    assert rest.get("/schemas/ids/1?subject=:.one:t")["schema"] == '{"type":"record","name":"R","doc":"d","fields":[]}'
     answer = rest.ask("POST", "/contexts/.one/subjects/t/versions?normalize=true", {"schema": tight})
     assert answer.body == {"id": 1}
 

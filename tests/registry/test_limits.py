@@ -146,7 +146,7 @@ def test_characters_of_all_schemas_are_bounded(raftka_registry: RegistryServer, 
 @pytest.mark.parametrize(("path", "body"), [("/config", {"compatibility": "FULL"}), ("/mode", {"mode": "READONLY"})])
 def test_settings_of_subjects_are_bounded(rest: Rest, monkeypatch: pytest.MonkeyPatch, path: str, body: object) -> None:
     rest.put(f"{path}/a", body)
-    small(monkeypatch, "registry", limits.VERSIONS, 1)
+    small(monkeypatch, "settings.changes", limits.VERSIONS, 1)
 
     assert rest.ask("PUT", f"{path}/b", body).code == 42205
     assert rest.put(f"{path}/a", body)

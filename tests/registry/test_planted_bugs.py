@@ -10,20 +10,22 @@ from raftka.client.blocking.client import Client, Where
 from raftka.client.blocking.producer import new_identity
 from raftka.client.blocking.reader import Reader
 from raftka.client.blocking.transaction import begin
-from raftka.registry import log, state
+from raftka.registry import api, log, records, registry, state
 from raftka.registry.broker_access import BrokerAccess
 from raftka.registry.errors import RegistryError
 from raftka.registry.log import SchemasLog
 from raftka.registry.records import no_schema_record
 from raftka.registry.registry import Registry
+from raftka.registry.schemas import ParsedSchemas
 from raftka.registry.server import RegistryServer
+from raftka.registry.settings import changes
 from raftka.registry.subjects import Name
 from raftka.testing import Cluster
-from tests.registry import test_access, test_api, test_contexts, test_writers
+from tests.registry import test_access, test_api, test_contexts, test_modes, test_settings, test_takeover, test_writers
 from tests.registry.rest import Rest
 from tests.registry.test_writers import Make
 
-FOUND = (AssertionError, RegistryError)
+FOUND = (AssertionError, RegistryError, LookupError)
 logs, make_client = test_writers.logs, test_writers.make_client
 secured, secured_registry = test_access.secured, test_access.secured_registry
 
@@ -104,6 +106,116 @@ def test_bugs_in_decisions_are_found(raftka_registry: RegistryServer, bug: str, 
         test(rest)
 
 
+def _known_alone(self: state.State, records: Any) -> Any:
+    return records
+
+
+def _level_stays(self: state.State, subject: str | None, found: Any) -> None:
+    if found is None:
+        self.settings.pop(subject, None)
+    else:
+        self.settings[subject] = {**self.settings.get(subject, {}), **records.known_settings(found)}
+
+
+PARSED = ParsedSchemas.parsed
+OF_RECORDS: dict[str, tuple[object, str, Any, Callable[[Rest, Cluster], None]]] = {
+    "a record is written without what is not known": (
+        state.State,
+        "rewritten",
+        _known_alone,
+        test_takeover.test_a_soft_delete_keeps_all_fields_of_the_record,
+    ),
+    "settings are written without what is not known": (
+        state,
+        "unknown_fields",
+        lambda kind, value: {},
+        test_takeover.test_settings_keep_fields_that_are_not_known,
+    ),
+    "a level stays that a record does not set": (
+        state.State,
+        "_configure",
+        _level_stays,
+        test_takeover.test_a_settings_record_without_a_level_sets_none_at_once,
+    ),
+    "an id of 33 bits is the highest": (
+        state,
+        "LARGEST_NUMBER",
+        1 << 40,
+        lambda rest, cluster: test_takeover.test_an_id_beyond_32_bits_blocks_no_new_ones(rest),
+    ),
+    "old schemas are judged as new ones": (
+        ParsedSchemas,
+        "parsed",
+        lambda self, kind, text, references, new=False: PARSED(self, kind, text, references, new=True),
+        lambda rest, cluster: test_takeover.test_old_avro_schemas_are_looked_up_and_do_not_block_the_next_version(rest, "old-value"),
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", OF_RECORDS)
+def test_bugs_in_taking_over_a_topic_are_found(raftka_cluster: Cluster, bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    where, name, planted, test = OF_RECORDS[bug]
+    monkeypatch.setattr(where, name, planted)
+
+    with test_takeover.taken_over(raftka_cluster) as taken, Rest(taken) as rest, pytest.raises(FOUND):
+        test(rest, raftka_cluster)
+
+
+OF_CONTRACTS: dict[str, tuple[object, str, Any, Callable[[Rest], None]]] = {
+    "a request without a level sets none": (
+        api,
+        "read_changes",
+        lambda asked: {"compatibilityLevel": str(asked.get("compatibility")).upper()},
+        lambda rest: test_settings.test_settings_without_a_level_leave_the_level(rest, "/config", {}),
+    ),
+    "rules are dropped": (
+        api,
+        "read_rule_set",
+        lambda found: "",
+        test_settings.test_a_contract_is_stored_and_given_back_everywhere,
+    ),
+    "schemas with other rules are one": (
+        registry.Registry,
+        "_same",
+        lambda self, body, versions, subject: next((each for each in reversed(versions) if each.body.text == body.text), None),
+        test_settings.test_a_contract_is_part_of_a_versions_identity,
+    ),
+    "a new version loses the rules": (
+        registry.Registry,
+        "_filled",
+        lambda self, subject, body, *_, **__: body,
+        test_settings.test_a_new_version_keeps_the_contract_unless_it_has_its_own,
+    ),
+    "unknown parameters are passed over": (
+        api.Request,
+        "check_query",
+        lambda self, known: None,
+        lambda rest: test_settings.test_parameters_that_a_request_has_not_are_refused_by_name(rest, "DELETE", "/subjects/t?permanent=1", "permanent"),
+    ),
+    "settings are changed where all is only read": (
+        changes,
+        "check_writable",
+        lambda state, scope: "READWRITE",
+        lambda rest: test_modes.test_settings_of_a_subject_that_is_only_read_are_not_changed(rest, "/mode/t"),
+    ),
+    "an import is judged": (
+        registry.Registry,
+        "_imported",
+        lambda self, subject, asked, versions, version: registry.Registry._body(self, asked, subject, new=True),
+        lambda rest: test_modes.test_what_another_registry_has_taken_is_imported(rest, "JSON", '{"type":"nonsense"}', 200),
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", OF_CONTRACTS)
+def test_bugs_in_contracts_and_modes_are_found(raftka_registry: RegistryServer, bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    where, name, planted, test = OF_CONTRACTS[bug]
+    monkeypatch.setattr(where, name, planted)
+
+    with Rest(raftka_registry) as rest, pytest.raises(FOUND):
+        test(rest)
+
+
 OF_CONTEXTS: dict[str, tuple[object, str, Any, Callable[[Rest], None]]] = {
     "ids are counted together": (state, "context_of", lambda subject: ".", test_contexts.test_ids_and_versions_are_a_contexts_own),
     "references are of the context without a name": (
@@ -115,7 +227,7 @@ OF_CONTEXTS: dict[str, tuple[object, str, Any, Callable[[Rest], None]]] = {
     "a context's level is that without a name": (
         state.State,
         "level",
-        lambda self, subject: self.levels.get(subject, self.levels.get(None, "BACKWARD")),
+        lambda self, subject: (self.settings.get(subject) or self.settings.get(None) or {}).get("compatibilityLevel", "BACKWARD"),
         test_contexts.test_a_level_is_a_subjects_then_a_contexts_then_that_of_all,
     ),
     "an id is one of the context in the URL alone": (

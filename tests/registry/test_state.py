@@ -11,10 +11,10 @@ from raftka.registry.records import (
     Registered,
     SchemaReference,
     delete_subject_record,
-    level_record,
     mode_record,
     no_schema_record,
     schema_record,
+    settings_record,
     used_ids_record,
 )
 from raftka.registry.state import State
@@ -68,7 +68,10 @@ def test_a_record_as_confluents_registry_has_it() -> None:
         "schema": "{}",
         "deleted": False,
     }
-    assert level_record(None, "NONE") == (b'{"keytype":"CONFIG","subject":null,"magic":0}', b'{"compatibilityLevel":"NONE"}')
+    assert settings_record(None, {"compatibilityLevel": "NONE"}) == (
+        b'{"keytype":"CONFIG","subject":null,"magic":0}',
+        b'{"compatibilityLevel":"NONE"}',
+    )
     assert mode_record("t", None) == (b'{"keytype":"MODE","subject":"t","magic":0}', None)
 
 

@@ -59,7 +59,7 @@ def test_instances_that_write_at_once_give_out_each_id_once(logs: list[SchemasLo
             ids.append(registry.register(f"{name}-{number % 3}", Asked(Body("AVRO", schema))))
 
     for log in logs:  # so that enums of one subject follow each other
-        registry_of(log).set_level(None, "NONE")
+        registry_of(log).settings.update(None, {"compatibilityLevel": "NONE"})
     threads = [threading.Thread(target=work, args=(registry_of(log), f"w{at}")) for at, log in enumerate(logs)]
     for thread in threads:
         thread.start()
@@ -193,7 +193,7 @@ def test_a_version_that_no_parser_here_knows_keeps_no_other_away(logs: list[Sche
         registry.register("t", string)
     with pytest.raises(RegistryError, match="Schema not found"):
         registry.find("t", string)
-    registry.set_level("t", "NONE")
+    registry.settings.update("t", {"compatibilityLevel": "NONE"})
     assert registry.register("t", string) == 2
 
 

@@ -1,5 +1,7 @@
 """Avro schemas: parsed as Java's Avro 1.12 does for new schemas (names and defaults are validated), with references by full name.
 
+Older versions of Avro looked at neither. A schema that they have registered is still read, so names and defaults of old ones are taken as they are.
+
 Written here and not taken from the avro package, whose parser recurses without bound, copies the text of a schema into the error of each level
 above it, warns of unknown logical types, and does not look at defaults. Tests compare the two.
 """
@@ -42,15 +44,15 @@ class AvroSchema:
         return json_text.write(normal(self.value, ""))
 
 
-def parse(text: str, references: Sequence[Reference]) -> AvroSchema:
+def parse(text: str, references: Sequence[Reference], *, new: bool = True) -> AvroSchema:
     check_size(text, references)
     names: dict[str, Type] = {}
     for reference in references:
         try:
-            _Parser(names).parse(reference.text)
+            _Parser(names, new=False).parse(reference.text)
         except InvalidSchema as error:
             raise InvalidSchema(f"reference {shown(reference.name)}: {error}") from None
-    root, value = _Parser(names).parse(text)
+    root, value = _Parser(names, new=new).parse(text)
     return AvroSchema(root, value)
 
 
@@ -68,15 +70,15 @@ def shown(value: Json) -> str:
 class _Parser:
     """Parses one text. `names`: types by full name, of earlier texts as well; it adds its own."""
 
-    def __init__(self, names: dict[str, Type]) -> None:
-        self._names = names
+    def __init__(self, names: dict[str, Type], *, new: bool) -> None:
+        self._names, self._new = names, new
         self._fields: list[tuple[str, Field]] = []  # with defaults, each with its record's name
 
     def parse(self, text: str) -> tuple[Type, Json]:
         whole = {"type": json_text.read(text)}
         root = self._child(whole, "type", "")
         defaults = Defaults()
-        for record, field in self._fields:
+        for record, field in self._fields if self._new else ():
             if not defaults.fits(field.type, field.default):
                 said = f"the default {shown(field.default)} of field {field.name} of {record} is no {rules.describe(field.type)}"
                 raise InvalidSchema(said)
@@ -139,7 +141,7 @@ class _Parser:
             raise InvalidSchema(f"a {kind} has no name, or name or namespace is no string: {shown(value)}")
         full = name if "." in name or not given else f"{given}.{name}"
         for part in full.split("."):
-            _check_name(part, f"the name {shown(full)}")
+            self._check_name(part, f"the name {shown(full)}")
         if full in PRIMITIVE_TYPES:
             raise InvalidSchema(f"{full} is a type of Avro and cannot be defined")
         if full in self._names:
@@ -163,13 +165,19 @@ class _Parser:
             raise InvalidSchema(f"enum {defined.name} has no symbols")
         defined.symbols = tuple(_strings(value, "symbols", defined.name))
         for symbol in defined.symbols:
-            _check_name(symbol, f"symbol {shown(symbol)} of {defined.name}")
+            self._check_name(symbol, f"symbol {shown(symbol)} of {defined.name}")
         if len(set(defined.symbols)) != len(defined.symbols):
             raise InvalidSchema(f"enum {defined.name} has a symbol twice")
         default = value.get("default")
+        if default is not None and default not in defined.symbols and not self._new:
+            default = None  # an attribute without a meaning, before Avro 1.9
         if default is not None and default not in defined.symbols:
             raise InvalidSchema(f"the default {shown(default)} of enum {defined.name} is none of its symbols")
         defined.default_symbol = default
+
+    def _check_name(self, name: str, described: str) -> None:
+        if self._new and not NAME.fullmatch(name):
+            raise InvalidSchema(f"{described} is none for Avro: letters, digits and _ are allowed, and no digit first")
 
     def _record(self, defined: Type, value: JsonObject, namespace: str) -> None:
         fields = value.get("fields")
@@ -179,7 +187,7 @@ class _Parser:
         for each in fields:
             if not isinstance(each, dict) or not isinstance(name := each.get("name"), str):
                 raise InvalidSchema(f"a field of {defined.name} has no name: {shown(each)}")
-            _check_name(name, f"the name {shown(name)} of a field of {defined.name}")
+            self._check_name(name, f"the name {shown(name)} of a field of {defined.name}")
             if name in seen:
                 raise InvalidSchema(f"{defined.name} has the field {name} twice")
             seen.add(name)
@@ -196,11 +204,6 @@ class _Parser:
 
 def _is_primitive(value: Json) -> bool:
     return isinstance(value, str) and value in PRIMITIVE_TYPES
-
-
-def _check_name(name: str, described: str) -> None:
-    if not NAME.fullmatch(name):
-        raise InvalidSchema(f"{described} is none for Avro: letters, digits and _ are allowed, and no digit first")
 
 
 def _strings(value: JsonObject, key: str, owner: str) -> list[str]:

@@ -43,7 +43,7 @@ class JsonSchema:
         return Nodes(self.documents).root()
 
 
-def parse(text: str, references: Sequence[Reference]) -> JsonSchema:
+def parse(text: str, references: Sequence[Reference], *, new: bool = True) -> JsonSchema:
     check_size(text, references)
     documents = Documents(_document("", text))
     for reference in references:

@@ -47,7 +47,7 @@ class ProtobufSchema:
         return print_file(self.descriptor, Options(self.files), normalized=True)
 
 
-def parse(text: str, references: Sequence[Reference]) -> ProtobufSchema:
+def parse(text: str, references: Sequence[Reference], *, new: bool = True) -> ProtobufSchema:
     """Takes 0.1 s at least, because protoc is a process; see protoc.py for its bounds."""
     check_size(text, references)
     files: dict[str, str] = {}

@@ -42,8 +42,8 @@ class Parsed(Protocol):
 class Format(Protocol):
     """A module of this folder. What it takes in time is bounded, but may be seconds for a text of 1 MB: call it off the loop."""
 
-    def parse(self, text: str, references: Sequence[Reference]) -> Parsed:
-        """`references`: each after those that it needs itself. Raises InvalidSchema."""
+    def parse(self, text: str, references: Sequence[Reference], *, new: bool = True) -> Parsed:
+        """`references`: each after those that it needs itself. `new`: by today's rules, not those that older libraries had. Raises InvalidSchema."""
 
     def problems(self, reader: Parsed, writer: Parsed) -> list[str]:
         """Why a reader with the one schema cannot read what was written with the other, a sentence each; empty if it can. Both are of this type."""

@@ -17,7 +17,7 @@ class Unfit(Exception):
 
 def matcher(text: str, references: tuple[Reference, ...]) -> Callable[[bytes], None]:
     """A function that raises Unfit. Raises InvalidSchema."""
-    root = avro.parse(text, references).root
+    root = avro.parse(text, references, new=False).root
 
     def match(payload: bytes) -> None:
         reader = _Reader(payload)
