@@ -240,6 +240,18 @@ def test_a_deleted_topic_holds_no_transaction_up(stage: Stage) -> None:
 # three brokers
 
 
+@pytest.mark.parametrize("commit", [True, False])
+def test_an_empty_transaction_may_end_before_the_markers_of_the_last_one(three: Stage, commit: bool) -> None:
+    client = Client(three)
+    client.init()
+    for _ in range(5):
+        for index in range(6):
+            assert client.produce("t", index, version=12) == 0
+
+        assert client.end(commit=commit) == 0
+        assert client.end(commit=False) == 0
+
+
 def test_markers_reach_the_leaders_on_other_brokers(three: Stage) -> None:
     client = Client(three)
     client.init()

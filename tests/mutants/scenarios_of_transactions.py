@@ -30,6 +30,21 @@ def fenced_producers_wait_for_markers() -> None:
 
 
 @finds
+def the_next_end_is_fenced_by_the_last_one() -> None:
+    _plays_as_written("end")
+
+
+@finds
+def a_fenced_producer_asks_again() -> None:
+    _plays_as_written("end")
+
+
+@finds
+def the_next_producer_id_is_a_strangers() -> None:
+    _plays_as_written("epochs")
+
+
+@finds
 def last_epoch_is_not_stored() -> None:
     _plays_as_written("fencing")
 

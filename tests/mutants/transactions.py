@@ -6,6 +6,7 @@ from typing import Any
 
 from raftka.broker.coordinators.marker_sender import MarkerSender, _Ending
 from raftka.coordinator.transactions import coordinator, records, transaction
+from raftka.coordinator.transactions.commands import VERSION_2
 from raftka.coordinator.transactions.coordinator import TransactionCoordinator
 from raftka.coordinator.transactions.records import NO_EPOCH, NO_PRODUCER_ID, Growing, Transaction
 from raftka.coordinator.transactions.transaction import ENDING, MarkersOutstanding
@@ -49,6 +50,36 @@ def fenced_producers_wait_for_markers(check: Any) -> Any:
         return checked
 
     return bug
+
+
+@mutant(transaction, "_ended_raising")
+def the_next_end_is_fenced_by_the_last_one(ended: Any) -> Any:
+    """A producer that ends its next transaction before the markers of the last one are written is told that another one has fenced it."""
+
+    def bug(its: Transaction | None, command: Any, now_ms: int) -> Transaction | None:
+        if its is not None and its.state in ENDING and (command.producer_id, command.epoch) == (its.producer_id, its.epoch):
+            raise KafkaError(Code.PRODUCER_FENCED)
+        after: Transaction | None = ended(its, command, now_ms)
+        return after
+
+    return bug
+
+
+@mutant(transaction, "_ended_raising")
+def a_fenced_producer_asks_again(ended: Any) -> Any:
+    """A producer of the epoch before is told that its transaction was committed, though another producer has fenced it, as in Kafka."""
+
+    def bug(its: Transaction | None, command: Any, now_ms: int) -> Transaction | None:
+        after: Transaction | None = ended(None if its is None else replace(its, version=VERSION_2), command, now_ms)
+        return after
+
+    return bug
+
+
+@mutant(transaction, "successor")
+def the_next_producer_id_is_a_strangers(_: Any) -> Any:
+    """The pair that an end at the last epoch answers is not known before the markers are written: its producer is refused for good."""
+    return transaction.pair_of
 
 
 @mutant(records, "_value")

@@ -2,7 +2,9 @@
 wall clock's, which stamps records.
 
 The states that may follow each other are in FOLLOWS. A client sees epochs up to LAST_EPOCH; one more fences it, and then the id goes on with another
-producer id. The epoch of a request is looked at before everything else: else a client hears a fatal error where it was fenced.
+producer id. The epoch of a request is looked at before everything else: else a client hears a fatal error where it was fenced. Between the decision
+and the last marker the producer may have three pairs: the one that it ended the transaction with, the stored one, and the one that it was answered.
+A request with any of these waits for the markers; a request with another pair is refused at once.
 """
 
 from dataclasses import replace
@@ -62,7 +64,7 @@ def check_pair(its: Transaction, command: InitProducer) -> None:
     """Raises PRODUCER_FENCED. In an open transaction the client knows the current pair; else the answer may have been lost."""
     if command.producer_id != NO_PRODUCER_ID:
         given = Producer(command.producer_id, command.epoch)
-        if given != pair_of(its) and (its.state is State.ONGOING or given != _last_pair(its)):
+        if given != pair_of(its) and (its.state is State.ONGOING or given not in (_last_pair(its), successor(its))):
             raise KafkaError(Code.PRODUCER_FENCED)
 
 
@@ -96,7 +98,9 @@ def fenced(its: Transaction, now_ms: int) -> Transaction:
 
 
 def _check_producer(its: Transaction | None, command: AddPartitions | VerifyPartitions | EndTransaction) -> Transaction:
-    """Raises INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED."""
+    """Raises INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED; CONCURRENT_TRANSACTIONS while markers of its last transaction are on their way."""
+    if its is not None and its.state in ENDING and Producer(command.producer_id, command.epoch) == successor(its):
+        raise MarkersOutstanding
     if its is None or command.producer_id != its.producer_id:
         raise KafkaError(Code.INVALID_PRODUCER_ID_MAPPING)
     if command.epoch != its.epoch or its.epoch > LAST_EPOCH:
@@ -107,11 +111,9 @@ def _check_producer(its: Transaction | None, command: AddPartitions | VerifyPart
 def with_partitions(its: Transaction | None, command: AddPartitions, topics: Topics, now_ms: int) -> Steps[Transaction | None]:
     """The open transaction with these partitions too; None: it has them all. Without partitions a transaction begins all the same, as Kafka's does.
 
-    Raises what `_check_producer` does, CONCURRENT_TRANSACTIONS, LimitRefused.
+    Raises what `_check_producer` does, LimitRefused.
     """
     its = _check_producer(its, command)
-    if its.state in ENDING:
-        raise MarkersOutstanding
     is_open = its.state is State.ONGOING
     partitions = its.partitions if is_open else NONE
     topic_ids: dict[str, bytes] = {}
@@ -139,8 +141,6 @@ def with_partitions(its: Transaction | None, command: AddPartitions, topics: Top
 def missing(its: Transaction | None, command: VerifyPartitions) -> Steps[frozenset[tuple[str, int]]]:
     """Those that are not in the transaction. Raises as `with_partitions`."""
     its = _check_producer(its, command)
-    if its.state in ENDING:
-        raise MarkersOutstanding
     lacks = set()
     for each in command.partitions:
         yield
@@ -162,8 +162,6 @@ def _ended(its: Transaction, command: EndTransaction, now_ms: int) -> Transactio
     prepare, complete = OF_END[command.commit]
     if its.state is State.ONGOING:
         return replace(its, state=prepare, update_ms=now_ms, version=VERSION_1)
-    if its.state is prepare:
-        raise MarkersOutstanding
     if its.state is complete:
         return None
     raise KafkaError(Code.INVALID_TXN_STATE)
@@ -174,17 +172,19 @@ def _ended_raising(its: Transaction | None, command: EndTransaction, now_ms: int
     given = Producer(command.producer_id, command.epoch)
     if its is None:
         raise KafkaError(Code.INVALID_PRODUCER_ID_MAPPING)
+    has_raised = its.version == VERSION_2  # else the producer of the epoch before was fenced, and did not end the transaction
+    is_again = has_raised and given == (its.producer_id, its.epoch - 1)
+    if its.state in ENDING and (is_again or given in (pair_of(its), successor(its))):
+        raise MarkersOutstanding
     is_old = given == (its.previous_producer_id, LAST_EPOCH) and its.epoch == 0
     if given.producer_id != its.producer_id and not is_old:
         raise KafkaError(Code.INVALID_PRODUCER_ID_MAPPING)
-    is_again = is_old or (given.epoch == its.epoch - 1 and its.epoch > 0)
+    is_again = is_again or is_old
     is_current = given == pair_of(its) and its.epoch <= LAST_EPOCH
-    if not (is_current and its.state not in ENDING) and not (is_again and its.state in ENDING | COMPLETE_STATES):
+    if its.state in ENDING or not (is_current or (is_again and its.state in COMPLETE_STATES)):
         raise KafkaError(Code.PRODUCER_FENCED)
     prepare, complete = OF_END[command.commit]
     if is_again:
-        if its.state is prepare:
-            raise MarkersOutstanding
         if its.state is not complete:
             raise KafkaError(Code.INVALID_TXN_STATE)
         # timed out at the last epoch: its successor is no client's to see
