@@ -10,7 +10,8 @@ from raftka.limits import DECOMPRESSED_BYTES, MIB
 from raftka.log.compaction.batch import kept_beside, rebuilt
 from raftka.log.config import FOREVER, LogConfig, SchemaRules
 from raftka.log.rows import all_rows, body_of
-from raftka.wire.compression import LZ4, ZSTD, Packer, decompress, has_independent_blocks
+from raftka.wire.compressed_frames import has_independent_blocks
+from raftka.wire.compression import LZ4, ZSTD, Packer, decompress
 from raftka.wire.errors import Code, KafkaError, ProtocolError
 from raftka.wire.outlines import NotOpened, Outline, Write, outlines
 from raftka.wire.records import (

@@ -14,6 +14,7 @@ from typing import Any
 
 from raftka.limits import DECOMPRESSED_BYTES
 from raftka.runtime.interfaces import Buffer
+from raftka.wire.compressed_frames import LZ4_END, lz4_blocks, lz4_end, lz4_frame, zstd_claimed, zstd_least
 from raftka.wire.errors import ProtocolError
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
@@ -25,16 +26,9 @@ _XERIAL = b"\x82SNAPPY\x00" + b"\x00\x00\x00\x01" * 2
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _BLOCK_SIZE = Struct(">i")
 GZIP_MAGIC = b"\x1f\x8b"
+ERRORS_OF_HEADER = ("unknown compression method", "unknown header flags", "header crc mismatch", "incorrect header check")
 PIECE_BYTES = 4096
 OPENED_PIECE_BYTES = 1024 * 1024  # of `pieces`; what opens to no more is opened at once
-LZ4_HEAD_BYTES, FLAGS = 7, 4  # magic, flags, block size, checksum; the flags' place
-LZ4_INDEPENDENT, LZ4_BLOCK_CHECKSUM, LZ4_CONTENT_SIZE, LZ4_CONTENT_CHECKSUM = 0x20, 0x10, 0x08, 0x04
-LZ4_BLOCK_BYTES = 4 * 1024 * 1024  # at most
-LZ4_STORED = 1 << 31  # in the size of a block: it is not compressed
-# Heads of frames of one independent block of up to 4 MiB, by whether a checksum follows the block.
-LZ4_HEADS = {0: bytes.fromhex("04224d18607073"), LZ4_BLOCK_CHECKSUM: bytes.fromhex("04224d18707072")}
-ZSTD_FLAGS = 4  # behind the magic
-ZSTD_RAW, ZSTD_RLE = 0, 1  # kinds of blocks
 ZSTD_GROWTH = 8
 BELIEVED = 64  # times what was received
 # A buffer from this size on is mapped: to zero 64 MiB takes 40 ms in which no other thread runs, and a page that nobody writes costs nothing.
@@ -129,9 +123,10 @@ def decompress(codec: int, data: Buffer, limit_bytes: int = DECOMPRESSED_BYTES.v
             parts = list(_within(limit_bytes, _snappy(data, limit_bytes)))
             return parts[0] if len(parts) == 1 else b"".join(parts)
         case 3:
-            return _into(cramjam.lz4.decompress_into, _first_frame(memoryview(data)), limit_bytes)
+            parts = list(_within(limit_bytes, _lz4(memoryview(data), limit_bytes)))
+            return parts[0] if len(parts) == 1 else b"".join(parts)
         case 4:
-            return _into(cramjam.zstd.decompress_into, data, limit_bytes, _zstd_head(data)[0])
+            return _into(cramjam.zstd.decompress_into, data, limit_bytes, zstd_claimed(data))
     raise ProtocolError(f"no compression {codec}")
 
 
@@ -155,7 +150,7 @@ def pieces(codec: int, data: Buffer, limit_bytes: int = DECOMPRESSED_BYTES.value
         case 2:
             parts = _snappy(data, limit_bytes)
         case 3:
-            parts = _lz4_blocks(memoryview(data)) if has_independent_blocks(data) else iter((decompress(codec, data, limit_bytes),))
+            parts = _lz4(memoryview(data), limit_bytes)
         case 4:
             yield from _growing(data, limit_bytes)
             return
@@ -205,38 +200,11 @@ def _gzip(data: Buffer, limit_bytes: int) -> Buffer:
         return b"".join(_within(limit_bytes, _members(data)))
 
 
-def _zstd_head(data: Buffer) -> tuple[int, int]:
-    """Return the opened size that the frame's header states (0: none), and the position of the first block."""
-    if len(data) < ZSTD_FLAGS + 1:
-        return 0, len(data)
-    flags = data[ZSTD_FLAGS]
-    is_single, width = flags >> 5 & 1, (1, 2, 4, 8)[flags >> 6]
-    start = ZSTD_FLAGS + 1 + (1 - is_single) + (0, 1, 2, 4)[flags & 3]
-    if width == 1 and not is_single:
-        return 0, start
-    return int.from_bytes(data[start : start + width], "little") + (256 if width == 2 else 0), start + width
-
-
-def _zstd_least(data: Buffer, enough: int) -> int:
-    """Return a lower bound of the opened size, by the first frame's header or by blocks that state theirs (most bombs do), up to `enough`."""
-    least, position = _zstd_head(data)
-    told = 0
-    while told <= enough and position + 3 <= len(data):
-        head = int.from_bytes(data[position : position + 3], "little")
-        is_last, kind, size = head & 1, head >> 1 & 3, head >> 3
-        if kind in (ZSTD_RAW, ZSTD_RLE):
-            told += size
-        position += 4 if kind == ZSTD_RLE else 3 + size
-        if is_last:
-            break
-    return max(least, told)
-
-
 def _growing(data: Buffer, limit_bytes: int) -> Iterator[Buffer]:
     """Open zstd into the memory at hand, then again into more, and yield the new part each time."""
     import cramjam
 
-    if _zstd_least(data, limit_bytes) > limit_bytes:
+    if zstd_least(data, limit_bytes) > limit_bytes:
         raise _too_much(limit_bytes)
     done, room = 0, OPENED_PIECE_BYTES
     while done < limit_bytes:
@@ -259,58 +227,37 @@ def _growing(data: Buffer, limit_bytes: int) -> Iterator[Buffer]:
 def _members(data: Buffer) -> Iterator[bytes]:
     """Open gzip in pieces. zlib gets little at a time: it copies the rest of its input, and there may be fifty thousand members in a megabyte."""
     view = memoryview(data)
-    position = 0
+    position = begin = 0
     try:
         while not position or view[position : position + 2] == GZIP_MAGIC:
-            member = zlib.decompressobj(zlib.MAX_WBITS | 16)
+            member, begin = zlib.decompressobj(zlib.MAX_WBITS | 16), position
             while not member.eof:
                 given = view[position : position + PIECE_BYTES]
                 piece = member.decompress(given, OPENED_PIECE_BYTES)
                 if not given and not piece and not member.eof:
                     raise ProtocolError("compressed records: the end of a member is missing")
-                position += len(given) - len(member.unconsumed_tail) - len(member.unused_data)
+                position += len(given) - len(member.unused_data if member.eof else member.unconsumed_tail)  # at the end both may have the same bytes
                 if piece:
                     yield piece
     except zlib.error as error:
+        if begin and begin == position and any(text in str(error) for text in ERRORS_OF_HEADER):
+            return  # a later member that is none is ignored too
         raise ProtocolError(f"compressed records: {error}") from error
 
 
-def has_independent_blocks(data: Buffer) -> bool:
-    """Return whether the blocks of an lz4 frame are independent. Java's clients read nothing else."""
-    return len(data) > FLAGS and bool(data[FLAGS] & LZ4_INDEPENDENT)
+def _lz4(view: memoryview, limit_bytes: int) -> Iterator[Buffer]:
+    """Open the first frame block by block, as Java reads it: it looks at no content checksum and at nothing behind the frame.
 
-
-def _lz4_blocks(view: memoryview) -> Iterator[Buffer]:
-    """Yield each block of a frame, whose head was checked, as a frame of its own. A checksum behind all blocks is ignored, as in Java."""
+    Blocks that refer to each other, which other readers know, are opened at once.
+    """
     import cramjam
 
-    flags = view[FLAGS]
-    checked = flags & LZ4_BLOCK_CHECKSUM
-    position = LZ4_HEAD_BYTES + 8 * bool(flags & LZ4_CONTENT_SIZE)
-    while True:
-        size = int.from_bytes(view[position : position + 4], "little")
-        stop = position + 4 + (size & ~LZ4_STORED) + 4 * bool(checked)
-        if stop > len(view):
-            raise ProtocolError("compressed records: the end of a frame is missing")
-        if not size:
-            return
-        yield _into(cramjam.lz4.decompress_into, b"".join((LZ4_HEADS[checked], view[position:stop], bytes(4))), LZ4_BLOCK_BYTES)
-        position = stop
-
-
-def _first_frame(view: memoryview) -> memoryview:
-    """Return the first lz4 frame, as Java reads it; bytes behind it are ignored. A malformed frame is returned whole: the decoder names the error."""
-    if len(view) <= FLAGS:
-        return view
-    flags = view[FLAGS]
-    position = LZ4_HEAD_BYTES + 8 * bool(flags & LZ4_CONTENT_SIZE)
-    while position + 4 <= len(view):
-        size = int.from_bytes(view[position : position + 4], "little") & 0x7FFFFFFF
-        position += 4
-        if not size:
-            return view[: position + 4 * bool(flags & LZ4_CONTENT_CHECKSUM)]
-        position += size + 4 * bool(flags & LZ4_BLOCK_CHECKSUM)
-    return view
+    frame = lz4_frame(view)
+    if not frame.independent:
+        yield _into(cramjam.lz4.decompress_into, view[: lz4_end(view, frame)], limit_bytes)
+        return
+    for block in lz4_blocks(view, frame):
+        yield _into(cramjam.lz4.decompress_into, b"".join((frame.head, block, LZ4_END)), frame.block_bytes)
 
 
 def _too_much(limit_bytes: int) -> ProtocolError:
@@ -348,8 +295,8 @@ def _blocks(view: memoryview) -> Iterator[memoryview]:
     if bytes(view[:8]) != _XERIAL[:8]:
         yield view
         return
-    if len(view) < len(_XERIAL):
-        raise ProtocolError("compressed records: a snappy stream that ends in its head")
+    if len(view) < len(_XERIAL) or _BLOCK_SIZE.unpack_from(view, 8)[0] < 1:
+        raise ProtocolError("compressed records: a snappy stream whose head is cut, or of a version that Java does not read")
     position = len(_XERIAL)
     while position < len(view):
         if view[position : position + 8] == _XERIAL[:8]:  # a stream behind the stream

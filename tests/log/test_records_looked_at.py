@@ -113,3 +113,26 @@ def test_a_batch_that_opens_to_more_than_may_be_stored_is_refused_while_it_is_op
     finally:
         tracemalloc.stop()
     assert caught.value.code is Code.MESSAGE_TOO_LARGE
+
+
+SKIPPED = bytes.fromhex("502a4d18") + pack("<I", 5) + b"12345"
+
+
+def behind_a_skippable_frame(codec: int, records: int) -> memoryview:
+    made = bytearray(build_batch([(b"k", b"r" * 1000, (), SENT_MS)] * records, compression=codec))
+    made[61:61] = SKIPPED
+    made[8:12] = pack(">i", len(made) - 12)
+    view = memoryview(made)
+    seal(view)
+    return view
+
+
+@pytest.mark.parametrize("records", [3, 2300])
+@pytest.mark.parametrize("config", [{"cleanup_policy": "compact"}, {"validation": "records"}, {"compression_type": "gzip"}])
+def test_skippable_frames_are_taken_where_java_reads_them(config: dict[str, Any], records: int) -> None:
+    lz4, zstd = (behind_a_skippable_frame(codec, records) for codec in (3, 4))
+
+    assert walked(zstd, NOW, LogConfig(max_message_bytes=10 * MIB, **config), "t-0").largest_ms == SENT_MS
+    with pytest.raises(RefusedRecords) as refusal:
+        walked(lz4, NOW, LogConfig(max_message_bytes=10 * MIB, **config), "t-0")
+    assert refusal.value.code == Code.UNKNOWN_SERVER_ERROR
