@@ -77,6 +77,21 @@ def franz_go(toolchains: Toolchains) -> Program:
 
 
 @pytest.fixture(scope="session")
+def kafka_go(toolchains: Toolchains) -> Program:
+    return or_skip(toolchains.kafka_go)
+
+
+@pytest.fixture(scope="session")
+def sarama(toolchains: Toolchains) -> Program:
+    return or_skip(toolchains.sarama)
+
+
+@pytest.fixture(scope="session")
+def old_sarama(toolchains: Toolchains) -> Program:
+    return or_skip(toolchains.old_sarama)
+
+
+@pytest.fixture(scope="session")
 def kafkajs(toolchains: Toolchains) -> Program:
     return or_skip(toolchains.kafkajs)
 

@@ -147,14 +147,24 @@ class Toolchains:
     def franz_go(self) -> Program:
         return self._built("franz_go")
 
+    def kafka_go(self) -> Program:
+        return self._built("kafka_go")
+
+    def sarama(self) -> Program:
+        return self._built("sarama")
+
+    def old_sarama(self) -> Program:
+        """1.45.0, which writes a largest timestamp of -1 into each batch."""
+        return self.built(HERE / "sarama", "old-sarama", "old.mod")
+
     def _built(self, name: str) -> Program:
         return self.built(HERE / name, name.replace("_", "-"))
 
-    def built(self, sources: Path, name: str) -> Program:
-        """A Go program, from its folder; what is kept is named by its source."""
+    def built(self, sources: Path, name: str, modules: str = "go.mod") -> Program:
+        """A Go program, from its folder; what is kept is named by its source. `modules`: the file with the versions of what it needs."""
         content = b"".join(path.read_bytes() for path in sorted(sources.iterdir()))
         kept = f"{name}-{hashlib.sha256(content).hexdigest()[:12]}"
-        return Program([str(self._kept(kept, lambda folder: _go_build(sources, folder)) / "client")])
+        return Program([str(self._kept(kept, lambda folder: _go_build(sources, folder, modules)) / "client")])
 
     def kafkajs(self) -> Program:
         node = _program("node")
@@ -217,10 +227,12 @@ def _oldest_wheel(folder: Path) -> None:
     raise reason
 
 
-def _go_build(sources: Path, folder: Path) -> None:
+def _go_build(sources: Path, folder: Path, modules: str) -> None:
     go, env = _program("go", "/usr/local/go/bin"), {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "-buildvcs=false"}
-    _do([go, "mod", "download"], sources, env)
-    subprocess.run([go, "build", "-o", folder / "client", "."], cwd=sources, env=env, check=True)  # that it is wrong is no reason to skip
+    _do([go, "mod", "download", f"-modfile={modules}"], sources, env)
+    subprocess.run(
+        [go, "build", f"-modfile={modules}", "-o", folder / "client", "."], cwd=sources, env=env, check=True
+    )  # that it is wrong is no reason to skip
 
 
 def _maven(project: str, folder: Path) -> None:

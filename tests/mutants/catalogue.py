@@ -34,6 +34,7 @@ from tests.mutants import (
     scenarios_of_transactions,
     schemas,
     secured_lives,
+    times,
     tls,
     transactions,
 )
@@ -64,6 +65,7 @@ AREAS = tuple(
         requests,
         schemas,
         cleaner,
+        times,
     )
 )
 # Importing these fills SCENARIOS.

@@ -88,6 +88,7 @@ OF_AREA: dict[str, tuple[str, ...]] = {
     "ports": (),  # scenarios alone
     "requests": (),  # scenarios alone
     "schemas": (),  # scenarios alone
+    "times": (),  # scenarios alone, but for those that say otherwise
 }
 
 

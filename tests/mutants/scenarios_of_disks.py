@@ -121,3 +121,16 @@ def closes_without_the_checkpoint_under_way() -> None:
 @finds
 def removed_segments_come_back() -> None:
     test_what_was_removed_behind_an_empty_segment_does_not_come_back()
+
+
+@finds
+def timeless_segments_never_end() -> None:
+    """Records without a time come for a while: the segments that they fill are no older than segment.ms."""
+    with World(21) as world:
+        scene = Scene(world, configs={"segment.ms": "1000"})
+        client, batch = scene.client, build_batch([(None, b"timeless", (), -1)])
+        for _ in range(5):
+            scene.cluster.do(client, lambda: client.ask_leader(TOPIC, 0, PRODUCE, produce_row(TOPIC, 0, bytearray(batch))))
+            world.run(world.now + 0.6)
+        counts = [len(partition.log.segments) for partition in scene.cluster.partitions(TOPIC, 0).values()]
+        assert min(counts) > 1, f"segments: {counts}"

@@ -74,6 +74,9 @@ SAMPLE = [  # bug, hunt, seeds within which it must be found
     ("offsets_expire_early", "groups", 3),
     ("cleaner_keeps_the_first_value", "compaction", 4),
     ("index_one_too_far", "compaction", 4),
+    ("retention_counts_from_the_first_sight", "archive", 6),
+    ("largest_timestamp_is_believed", "archive", 6),
+    ("fetch_ends_at_batches_without_records", "left-alone", 4),
     ("snapshot_leaves_deleted_acls", "security", 4),
     ("node_serves_before_it_has_caught_up", "security", 4),
 ]

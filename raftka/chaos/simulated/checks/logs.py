@@ -156,7 +156,9 @@ def _times(log: Log, batches: Sequence[Scanned]) -> list[str]:
             found.append(f"searched for {timestamp} it tells of {told}, the first is at {there}")
     largest = max(known, default=-1)
     told = log.max_timestamp_offset(up_to)
-    if any(batch.timestamp == largest for batch in living):
+    if largest < 0 and told:
+        found.append(f"no record has a time, it tells of {told}")
+    if largest >= 0 and any(batch.timestamp == largest for batch in living):
         there = _first(living, largest, log.start_offset)
         if (told and told.offset) != there:
             found.append(f"its largest timestamp is {largest}, first at {there}, it tells of {told}")

@@ -16,6 +16,7 @@ from raftka.chaos import history as story
 from raftka.chaos.simulated.checks.forgotten import Forgotten
 from raftka.chaos.simulated.clients.client import PASSES, Client, Leader, NoAnswer, batches_of, end_row, fetch_row, only_partition
 from raftka.chaos.simulated.clients.exact import Examiner
+from raftka.chaos.simulated.clients.libraries import HEADERS, RIGHT, as_written_by
 from raftka.log.producers.state import BATCHES_REMEMBERED
 from raftka.wire.errors import Code
 from raftka.wire.messages.fetch import FETCH, PartitionData
@@ -31,7 +32,7 @@ NOISE_PAUSE_S = (0.0, 0.2)
 EXAMINED = 0.2  # of what a reader asks
 TRIED = 0.15  # of a producer's turns without anything under way: what a broker must refuse, or know for a duplicate
 BUMPED = 0.1  # of these turns: it goes on in its next epoch
-AGES_MS = (0, 0, 0, 1, 40, 700)  # of records, when they are sent
+AGES_MS = (0, 0, 0, 1, 40, 700, -300)  # of records, when they are sent; some clients' clocks go ahead
 
 
 class Stream(NamedTuple):
@@ -131,6 +132,7 @@ class Producer:
         self._depth = depth
         self._pause_s = pause_s
         self._random = client.runtime.random(f"producer {stream}")
+        self._library = self._random.choice(HEADERS) if chance is not None else RIGHT
         self._next = self._begun = 0  # records, batches
         self._producer_id = -1
         self._waiting: list[Batch] = []  # not acknowledged yet, in order
@@ -175,6 +177,7 @@ class Producer:
             producer_epoch=self._epoch,
             base_sequence=self._next - self._epoch_begins_at,
         )
+        as_written_by(self._library, data)
         process = self._processes.pop() if self._processes else self.history.process()
         _, topic, partition = self.stream
         sends = [(key_of(topic, partition), name_of(value), None) for value in values]

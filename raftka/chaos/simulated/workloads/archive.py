@@ -1,6 +1,7 @@
 """A log that is deleted from at its start all the time, by its size, by its age, by DeleteRecords, with one writer who knows all that is in it.
 
-So it is known what a reader must find: by time, by offset, at the start, before it, behind the end. Records are of any age.
+So it is known what a reader must find: by time, by offset, at the start, before it, behind the end. Records are of any age, or have no time, and a
+batch says of its largest time what some library writes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,20 +12,21 @@ import trio
 
 from raftka.chaos.simulated.checks.log_starts import LogStarts
 from raftka.chaos.simulated.clients.client import PASSES, Address, Client, NoAnswer, batches_of, only_partition, produce_row
+from raftka.chaos.simulated.clients.libraries import LIBRARIES, TIMELESS, as_written_by, one_of
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.metadata.image import TOPIC
 from raftka.wire.errors import Code
 from raftka.wire.messages.configs import INCREMENTAL_ALTER_CONFIGS
 from raftka.wire.messages.delete_records import DELETE_RECORDS, DeleteRecordsPartitionResult
 from raftka.wire.messages.fetch import FETCH, PartitionData
-from raftka.wire.messages.list_offsets import EARLIEST, LATEST, LIST_OFFSETS
+from raftka.wire.messages.list_offsets import EARLIEST, LATEST, LIST_OFFSETS, MAX_TIMESTAMP
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.records import build_batch
 
 ARCHIVE = "archive"
 PAUSE_S = (0.0, 0.15)
 PROBED_S = (0.01, 0.12)
-AGES_MS = (0, 0, 1, 50, 900, 4000)
+AGES_MS = (0, 0, 1, 50, 900, 4000, -300)  # some clients' clocks go ahead
 RETENTION = {"retention.ms": ("800", "3000", "100000", "-1"), "retention.bytes": ("1000", "4000", "9000", "-1")}
 FAR = 1_000_000
 
@@ -32,10 +34,11 @@ FAR = 1_000_000
 class Writer:
     """One batch at a time, until it is acknowledged."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, library: str) -> None:
         self.client = client
         self.over = self.done = False
         self.wrong: list[str] = []
+        self._library = library
         self.times: list[int] = []  # ms, acknowledged, by offset
         self.values: list[bytes] = []
         self.under_way: list[int] = []  # times of what is not acknowledged yet
@@ -45,12 +48,13 @@ class Writer:
         producer_id = await self.client.producer_id()
         while not self.over:
             random, now, base = self._random, self.client.runtime.clock.wall_ms(), len(self.times)
-            times = [now - random.choice(AGES_MS) for _ in range(random.randint(1, 4))]
+            library = one_of(self._library, random)
+            times = [-1 if library == TIMELESS else now - random.choice(AGES_MS) for _ in range(random.randint(1, 4))]
             values = [b"%d/" % (base + i) + b"." * random.randint(0, 90) for i in range(len(times))]
             records = [(None, value, (), time) for value, time in zip(values, times, strict=True)]
             batch = build_batch(records, producer_id=producer_id, producer_epoch=0, base_sequence=base, compression=random.choice((0, 0, 2, 4)))
             self.under_way = times
-            answer = await self.client.ask_leader(ARCHIVE, 0, PRODUCE, produce_row(ARCHIVE, 0, batch))
+            answer = await self.client.ask_leader(ARCHIVE, 0, PRODUCE, produce_row(ARCHIVE, 0, as_written_by(library, batch)))
             self.under_way = []
             if answer.base_offset not in (base, -1):
                 self.wrong.append(f"{ARCHIVE}: what is at {base} is acknowledged at {answer.base_offset}")
@@ -71,7 +75,7 @@ class Prober:
 
     async def run(self) -> None:
         random = self._random
-        looks = (self._by_time, self._by_time, self._around_the_start, self._read, self._delete, self._alter, self._written_down)
+        looks = (self._by_time, self._by_time, self._largest, self._around_the_start, self._read, self._delete, self._alter, self._written_down)
         while not self.over:
             leader = await self.client.leader(ARCHIVE, 0)
             try:
@@ -116,7 +120,8 @@ class Prober:
     async def _by_time(self, where: Address, epoch: int) -> None:
         """The first that is not older, among what is there; and nothing that is not committed."""
         times = self.writer.times.copy()
-        wanted = self._random.choice([*times[-60:], *self.writer.under_way]) + self._random.choice((0, 0, 1))
+        known = [time for time in (*times[-60:], *self.writer.under_way) if time >= 0] or [0]
+        wanted = self._random.choice(known) + self._random.choice((0, 0, 1))
         begin, found, end, after = await self._offsets(where, epoch, EARLIEST, wanted, LATEST, EARLIEST)
         if found >= end:
             self._say(f"asked for {wanted} it tells of {found}, the end is {end}")
@@ -124,6 +129,18 @@ class Prober:
             there = next((offset for offset in range(begin, len(times)) if times[offset] >= wanted), None)
             if (there is not None and found != there) or (there is None and -1 < found < max(begin, len(times))):
                 self._say(f"asked for {wanted} it tells of {found}, the first is at {there}; it begins at {begin}")
+
+    async def _largest(self, where: Address, epoch: int) -> None:
+        """The first record of those that have the largest time. What retention has taken of a segment may have had it: then there is no answer."""
+        times = self.writer.times.copy()
+        begin, found, end, after = await self._offsets(where, epoch, EARLIEST, MAX_TIMESTAMP, LATEST, EARLIEST)
+        known = range(begin, len(times))
+        if begin == after and end >= len(times) and found in known and (largest := max(times[begin:])) >= 0:
+            there = times.index(largest, begin)
+            if found != there:
+                self._say(f"asked for the largest time it tells of {found}, {largest} is at {there}; it begins at {begin}")
+        if found >= end or (found in known and times[found] < 0):
+            self._say(f"asked for the largest time it tells of {found}, the end is {end}")
 
     async def _around_the_start(self, where: Address, epoch: int) -> None:
         (begin,) = await self._offsets(where, epoch, EARLIEST)
@@ -206,7 +223,7 @@ class ArchiveWork:
         configs |= {"file.delete.delay.ms": "0"}  # the next segment is written over the file
         configs |= {"min.insync.replicas": chance.choice("12"), "segment.ms": chance.choice(("500", "100000"))}
         cluster.do(client, lambda: client.create_topic(ARCHIVE, 1, 3, configs))
-        self.writer = Writer(cluster.client("archivist"))
+        self.writer = Writer(cluster.client("archivist"), chance.choice(LIBRARIES))
         self.prober = Prober(cluster.client("prober"), self.writer, LogStarts(cluster, ARCHIVE, 0))
         self.writer.client.runtime.spawn(self.writer.run, "writer")
         self.prober.client.runtime.spawn(self.prober.run, "prober")

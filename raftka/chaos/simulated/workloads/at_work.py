@@ -6,9 +6,11 @@ from typing import NamedTuple
 
 from raftka.chaos.simulated.faults.nemeses import OF_COMPACTION, OF_COORDINATORS, OF_THE_QUORUM, OF_TRANSACTIONS
 from raftka.chaos.simulated.swarm import AT_WORK, SECURED, Plan
+from raftka.chaos.simulated.workloads.archive import ArchiveWork
 from raftka.chaos.simulated.workloads.compaction import CompactionWork
 from raftka.chaos.simulated.workloads.consumer_group import ConsumerGroupWork
 from raftka.chaos.simulated.workloads.group import GroupWork
+from raftka.chaos.simulated.workloads.left_alone import LeftAloneWork
 from raftka.chaos.simulated.workloads.security import SecurityWork
 from raftka.chaos.simulated.workloads.transactions import TransactionWork
 from raftka.chaos.simulated.workloads.workload import Workload
@@ -36,6 +38,8 @@ WORKS: dict[str, Alone] = {
     "groups": Alone(GroupWork, OF_COORDINATORS),
     "consumer-groups": Alone(ConsumerGroupWork, OF_COORDINATORS),
     "compaction": Alone(CompactionWork, OF_COMPACTION),
+    "archive": Alone(ArchiveWork, OF_COMPACTION),
+    "left-alone": Alone(LeftAloneWork, OF_COMPACTION),
     "transactions": Alone(TransactionWork, OF_TRANSACTIONS),
     "security": Alone(SecurityWork, OF_THE_QUORUM, SECURED),
     **{each.name: Alone(_made_by(each), OF_THE_QUORUM) for each in entry_points(group=ENTRY_POINTS)},

@@ -13,6 +13,7 @@ from raftka.chaos.simulated.workloads.compaction import CompactionWork
 from raftka.chaos.simulated.workloads.config import ConfigWork
 from raftka.chaos.simulated.workloads.consumer_group import ConsumerGroupWork
 from raftka.chaos.simulated.workloads.group import GroupWork
+from raftka.chaos.simulated.workloads.left_alone import LeftAloneWork
 from raftka.chaos.simulated.workloads.recreation import RecreationWork
 from raftka.chaos.simulated.workloads.transactions import TransactionWork
 from raftka.chaos.simulated.workloads.wide import WideWork
@@ -27,12 +28,13 @@ BESIDE: dict[str, Callable[[], Workload]] = {
     "compaction": partial(CompactionWork, SLOWER),
     "groups": partial(GroupWork, SLOWER),
     "consumer-groups": partial(ConsumerGroupWork, SLOWER),
+    "left-alone": LeftAloneWork,
     "asking": AskingWork,
     "transactions": partial(TransactionWork, SLOWER),
 }
 # Of those without a share a seed has chosen otherwise (swarm.py).
 ALWAYS = ("asking",)  # it costs next to nothing
-SHARES = {"archive": 4, "configs": 3, "wide": 3, "recreation": 3, "compaction": 2, "groups": 4, "consumer-groups": 4}
+SHARES = {"archive": 8, "configs": 3, "wide": 3, "recreation": 3, "compaction": 2, "left-alone": 6, "groups": 4, "consumer-groups": 4}
 Mixed = tuple[tuple[int, tuple[tuple[str, str], ...]], ...]  # of each node its own settings, names and values
 EACH_NODE: dict[str, Sequence[str]] = {
     "num.replica.fetchers": ("1", "2", "3"),

@@ -1,0 +1,49 @@
+"""Planted where times of records decide: what retention deletes, what a search finds, when a segment ends. And where a reader needs a record."""
+
+from typing import Any
+
+from raftka.log import validation
+from raftka.log.log import Log
+from raftka.log.segments.segment import Segment
+from raftka.log.segments.storage import Storage
+from tests.mutants.registry import mutant
+
+
+@mutant(Segment, "largest_timestamp", "archive")
+def retention_counts_from_the_first_sight(_: Any) -> Any:
+    """Where records have no time, retention goes by when the segment began: acknowledged records of the last second are deleted (once real)."""
+
+    def bug(self: Segment) -> int:
+        return self.max_timestamp_known if self.max_timestamp_known >= 0 else self.created_ms
+
+    return property(bug)
+
+
+@mutant(validation, "is_wrong_time", "archive")
+def largest_timestamp_is_believed(_: Any) -> Any:
+    """A largest timestamp of -1 is stored as the client wrote it: searches by time pass over the records (once real)."""
+
+    def bug(base_timestamp: int, timestamp: int, count: int) -> bool:
+        return False
+
+    return bug
+
+
+@mutant(Storage, "_is_late")
+def timeless_segments_never_end(_: Any) -> Any:
+    """A segment whose first batch has no time is never rolled by its age, so retention by time keeps all of it (once real)."""
+
+    def bug(self: Storage, timestamp: int, now_ms: int) -> bool:
+        return self.active.first_timestamp >= 0 and timestamp > self._roll_timestamp
+
+    return bug
+
+
+@mutant(Log, "read_for_consumer", "left-alone")
+def fetch_ends_at_batches_without_records(_: Any) -> Any:
+    """A fetch gives nothing but batches without records, where a record follows in the next segment: some readers stand still (once real)."""
+
+    def bug(self: Log, offset: int, max_bytes: int, up_to_offset: int, min_one: bool = True) -> Any:
+        return self.read(offset, max_bytes, up_to_offset, min_one)
+
+    return bug
