@@ -53,6 +53,12 @@ class Topics:
     def names(self) -> Iterable[str]:
         return self._ids
 
+    def grown_since(self, when: float) -> int:
+        return 0
+
+    def growth_after(self, name: str, when: float) -> tuple[float, int] | None:
+        return None
+
 
 class Pieces:
     """CPU seconds of long work: together, and of the longest piece that nothing can come between."""

@@ -42,6 +42,12 @@ class Topics(Protocol):
 
     def names(self) -> Iterable[str]: ...
 
+    def grown_since(self, when: float) -> int:
+        """Count the growths of topics after a time on the node's monotonic clock."""
+
+    def growth_after(self, name: str, when: float) -> tuple[float, int] | None:
+        """Return the topic's first growth after that time: when, and how many partitions it had before; None: there was none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Context:

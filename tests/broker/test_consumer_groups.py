@@ -1,6 +1,7 @@
 """Consumer groups of the new protocol through a node: whether they are served, their settings, and what strangers ask too much of them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from random import Random
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from raftka.wire.errors import Code
 from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_HEARTBEAT, ConsumerGroupHeartbeatResponse, DescribedGroup
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.groups import JOIN_GROUP, SYNC_GROUP, JoinGroupResponse
+from raftka.wire.messages.metadata import METADATA
+from raftka.wire.messages.partitions import CREATE_PARTITIONS
 from raftka.wire.messages.quorum import UPDATE_FEATURES
 from tests.broker.conftest import Lower
 from tests.broker.stage import Stage, Wire
@@ -207,3 +210,77 @@ def test_a_classic_group_with_user_data_of_an_assignor_is_not_converted(stage: S
     else:
         text = f"Cannot upgrade classic group c to consumer group because {reason}"
         assert (answer.error_code, answer.error_message) == (Code.GROUP_ID_NOT_FOUND, text)
+
+
+class CachingMember:
+    """A consumer that beats as it is told, and asks for metadata when its own are older than five seconds."""
+
+    MAX_AGE_S = 5.0
+
+    def __init__(self, stage: Stage, member_id: str) -> None:
+        self.stage, self.wire, self.member_id = stage, stage.wire(), member_id
+        self.epoch = 0
+        self.known, self.asked_at = 0, -self.MAX_AGE_S
+        self.owned: set[int] = set()
+        self.due = stage.world.now
+
+    def partitions(self) -> int:
+        """Return how many partitions its metadata have."""
+        if self.stage.world.now - self.asked_at >= self.MAX_AGE_S:
+            (topic,) = self.wire.ask(METADATA, METADATA.request(topics=[METADATA.request.topics(name="t")])).topics
+            self.known, self.asked_at = len(topic.partitions), self.stage.world.now
+        return self.known
+
+    def beat(self) -> None:
+        request = CONSUMER_GROUP_HEARTBEAT.request
+        topic_id = self.stage.nodes[1].image.topic_ids["t"]
+        owned = [request.topic_partitions(topic_id=topic_id, partitions=sorted(self.owned))] if self.owned else []
+        row = request(
+            group_id="g",
+            member_id=self.member_id,
+            member_epoch=self.epoch,
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_names=["t"],
+            topic_partitions=owned,
+        )
+        answer = self.wire.ask(CONSUMER_GROUP_HEARTBEAT, row)
+        assert answer.error_code == Code.NONE
+        self.epoch = answer.member_epoch
+        self.due = self.stage.world.now + answer.heartbeat_interval_ms / 1000
+        if answer.assignment is not None:
+            self.owned = {partition for topic in answer.assignment.topic_partitions for partition in topic.partitions}
+            unheard = {partition for partition in self.owned if partition >= self.partitions()}
+            assert not unheard, f"{self.member_id} is assigned {unheard} and has heard of {self.known} partitions"
+
+
+def grown_under_members(stage: Stage, seed: int, growths: int = 5) -> list[float]:
+    """Let a topic grow at random moments while two members read it; return how long each growth took to be assigned."""
+    random = Random(seed)
+    members = [CachingMember(stage, each) for each in "ab"]
+    took = []
+
+    def until(when: float, done: Callable[[], bool]) -> None:
+        while not done() and stage.world.now < when:
+            member = min(members, key=lambda each: each.due)
+            stage.world.run(min(max(member.due, stage.world.now), when))
+            if member.due <= stage.world.now:
+                member.beat()
+
+    for growth in range(growths):
+        until(stage.world.now + random.uniform(0.5, 9.0), lambda: False)
+        count = 4 + growth
+        row = CREATE_PARTITIONS.request(topics=[CREATE_PARTITIONS.request.topics(name="t", count=count, assignments=None)], timeout_ms=5000)
+        assert stage.wire().ask(CREATE_PARTITIONS, row).results[0].error_code == Code.NONE
+        grew_at = stage.world.now
+        until(grew_at + 20.0, lambda count=count: set().union(*(each.owned for each in members)) == set(range(count)))  # type: ignore[misc]
+        took.append(stage.world.now - grew_at)
+    return took
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_members_are_assigned_no_partition_that_they_have_not_heard_of(seed: int) -> None:
+    with Stage(offsets_topic_num_partitions="1", offsets_topic_replication_factor="1") as stage:
+        stage.create("t", partitions=3)
+        wire = stage.wire()
+        stage.wait(lambda: wire.ask(FIND_COORDINATOR, FIND_COORDINATOR.request(coordinator_keys=["g"])).coordinators[0].error_code == Code.NONE)
+        assert max(grown_under_members(stage, seed)) < 8.0, "a beat as ever, a busy one, and what it takes to share out"

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from raftka.broker.coordinators.runtime import CoordinatorRuntime
 from raftka.broker.node import Node
 from raftka.coordinator.machine import Context, Outcome, OutcomeOrSteps, Record, Steps, Ticket
+from raftka.metadata.image import Delta, MetadataImage
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.records import iterate, records_of
 from tests.broker.stage import Stage
@@ -144,6 +145,15 @@ class NoTopics:
 
     def names(self) -> tuple[str, ...]:
         return ()
+
+    def grown_since(self, when: float) -> int:
+        return 0
+
+    def growth_after(self, name: str, when: float) -> tuple[float, int] | None:
+        return None
+
+    def on_image(self, before: MetadataImage, image: MetadataImage, delta: Delta, now: float) -> None:
+        """There are no topics."""
 
 
 def start_runtime(node: Node) -> CoordinatorRuntime:

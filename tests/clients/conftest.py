@@ -97,6 +97,11 @@ def kafkajs(toolchains: Toolchains) -> Program:
 
 
 @pytest.fixture(scope="session")
+def platformatic(toolchains: Toolchains) -> Program:
+    return or_skip(toolchains.platformatic)
+
+
+@pytest.fixture(scope="session")
 def kafkajs_registry(toolchains: Toolchains) -> Program:
     return or_skip(toolchains.kafkajs_registry)
 

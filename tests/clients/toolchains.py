@@ -22,6 +22,7 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "raft
 HERE = Path(__file__).parent
 KAFKAJS = "2.2.4"
 KAFKAJS_REGISTRY = "4.1.0"
+PLATFORMATIC = "1.35.0"  # the last for Node 20
 CURATOR = "5.7.1"
 ZOOKEEPER_NODE = "1.1.3"
 KAFKA = "4.3.1"  # of kafka_apps/pom.xml
@@ -170,6 +171,12 @@ class Toolchains:
         node = _program("node")
         modules = self._kept(f"kafkajs-{KAFKAJS}", lambda folder: _npm_install(folder, f"kafkajs@{KAFKAJS}")) / "node_modules"
         return Program([node, str(HERE / "kafkajs.cjs")], {**os.environ, "NODE_PATH": str(modules), "KAFKAJS_NO_PARTITIONER_WARNING": "1"})
+
+    def platformatic(self) -> Program:
+        """@platformatic/kafka, whose consumers speak the new protocol of groups."""
+        node, package = _program("node"), f"@platformatic/kafka@{PLATFORMATIC}"
+        modules = self._kept(f"platformatic-{PLATFORMATIC}", lambda folder: _npm_install(folder, package)) / "node_modules"
+        return Program([node, str(HERE / "platformatic.cjs")], {**os.environ, "NODE_PATH": str(modules)})
 
     def kafkajs_registry(self) -> Program:
         """KafkaJS's client of a schema registry."""

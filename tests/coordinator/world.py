@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from math import inf
 from types import FrameType
 from typing import Any
 
@@ -21,6 +22,7 @@ class FakeTopics:
     def __init__(self, partitions: dict[str, int]) -> None:
         self._made = 0
         self._topics: dict[str, tuple[bytes, int]] = {}
+        self._grown: list[tuple[float, str, int]] = []
         for name, count in partitions.items():
             self.create(name, count)
 
@@ -28,7 +30,8 @@ class FakeTopics:
         self._made += 1
         self._topics[name] = self._made.to_bytes(16, "big"), partitions
 
-    def grow(self, name: str, partitions: int) -> None:
+    def grow(self, name: str, partitions: int, now: float = -inf) -> None:
+        self._grown.append((now, name, self.partition_count(name)))
         self._topics[name] = self._topics[name][0], partitions
 
     def delete(self, name: str) -> None:
@@ -45,6 +48,12 @@ class FakeTopics:
 
     def names(self) -> Iterable[str]:
         return self._topics
+
+    def grown_since(self, when: float) -> int:
+        return len([each for each in self._grown if each[0] > when])
+
+    def growth_after(self, name: str, when: float) -> tuple[float, int] | None:
+        return next(((at, before) for at, grown, before in self._grown if grown == name and at > when), None)
 
 
 def outcome_of(found: OutcomeOrSteps) -> Outcome:

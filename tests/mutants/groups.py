@@ -13,6 +13,7 @@ from raftka.coordinator.classic.group import ClassicGroup, Member
 from raftka.coordinator.consumer.group import ConsumerGroup
 from raftka.coordinator.consumer.groups import ConsumerGroups
 from raftka.coordinator.consumer.timers import SESSION
+from raftka.coordinator.consumer.visible_topics import VisibleTopics
 from raftka.coordinator.groups import GroupCoordinator
 from raftka.coordinator.records import read_offset_key
 from raftka.wire.errors import Code, KafkaError
@@ -275,3 +276,9 @@ def gives_what_is_not_released(_: Any) -> Any:
         return None
 
     return bug
+
+
+@mutant(VisibleTopics, "partition_count")
+def partitions_are_assigned_before_members_hear_of_them(_: Any) -> Any:
+    """A member whose heartbeats come sooner is assigned partitions that its metadata do not have yet, and ends."""
+    return lambda self, name: self._topics.partition_count(name)

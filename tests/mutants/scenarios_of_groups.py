@@ -16,6 +16,7 @@ from raftka.wire.errors import Code
 from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_HEARTBEAT
 from raftka.wire.messages.groups import DESCRIBE_GROUPS, JOIN_GROUP, SYNC_GROUP
 from raftka.wire.schema import Api, Req, Resp
+from tests.broker.test_consumer_groups import test_members_are_assigned_no_partition_that_they_have_not_heard_of
 from tests.coordinator.test_groups import test_a_member_that_was_told_of_refused_assignments_is_waited_for_as_long_as_a_rebalance_lasts
 from tests.mutants.directed import finds
 
@@ -233,3 +234,10 @@ async def _join(group: GroupClient, group_id: str) -> None:
     synced = await _ask(group, SYNC_GROUP, sync)
     assert joined.error_code == Code.NONE
     assert synced.error_code in (Code.NONE, Code.REBALANCE_IN_PROGRESS)  # a consumer group computes targets later
+
+
+@finds
+def partitions_are_assigned_before_members_hear_of_them() -> None:
+    """A topic grows while two members read it that keep metadata for five seconds."""
+    for seed in range(4):
+        test_members_are_assigned_no_partition_that_they_have_not_heard_of(seed)

@@ -3,13 +3,14 @@
 Knows no request and no group's state.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from raftka.broker.context import BrokerContext
 from raftka.broker.controller.broker_lifecycle import BrokerLifecycle
 from raftka.broker.controller.topic_creation import TopicCreation
 from raftka.broker.coordinators.runtime import CoordinatorRuntime, partition_for
+from raftka.broker.coordinators.topics import ImageTopics
 from raftka.broker.network.long_work import LongWork
 from raftka.broker.replica.manager import ReplicaManager
 from raftka.coordinator.commands import GroupSettings
@@ -28,29 +29,6 @@ OF_GROUP = {
     "consumer.heartbeat.interval.ms": "heartbeat_interval_ms",
     "consumer.assignment.interval.ms": "assignment_interval_ms",
 }
-
-
-class ImageTopics:
-    """What the coordinators see of the metadata, as they are now."""
-
-    __slots__ = ("_context",)
-
-    def __init__(self, context: BrokerContext) -> None:
-        self._context = context
-
-    def topic_id(self, name: str) -> bytes | None:
-        return self._context.metadata.image.topic_ids.get(name)
-
-    def topic_name(self, topic_id: bytes) -> str | None:
-        topic = self._context.metadata.image.topics.get(topic_id)
-        return topic.name if topic is not None else None
-
-    def partition_count(self, name: str) -> int:
-        topic = self._context.metadata.image.topic_named(name)
-        return len(topic.partitions) if topic is not None else 0
-
-    def names(self) -> Iterable[str]:
-        return self._context.metadata.image.topic_ids
 
 
 class GroupCoordinatorService:

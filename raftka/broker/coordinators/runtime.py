@@ -11,10 +11,11 @@ from typing import Any
 from raftka.broker.context import BrokerContext
 from raftka.broker.controller.broker_lifecycle import BrokerLifecycle
 from raftka.broker.coordinators.partition import CoordinatorPartition
+from raftka.broker.coordinators.topics import WatchedTopics
 from raftka.broker.network.long_work import LongWork, Steps
 from raftka.broker.replica.manager import ReplicaManager
 from raftka.broker.replica.partition import Partition
-from raftka.coordinator.machine import Context, Machine, Ticket, Topics
+from raftka.coordinator.machine import Context, Machine, Ticket
 from raftka.metadata.image import Delta, MetadataImage
 from raftka.wire.errors import Code, KafkaError
 
@@ -48,7 +49,7 @@ class CoordinatorRuntime:
         lifecycle: BrokerLifecycle,
         long_work: LongWork,
         topic: str,
-        topics: Topics,
+        topics: WatchedTopics,
         make_machine: Callable[[], Machine],
     ) -> None:
         self.context = context
@@ -202,6 +203,7 @@ class CoordinatorRuntime:
     def on_image(self, image: MetadataImage, delta: Delta) -> None:
         """Told after the replicas."""
         before, self._image = self._image, image
+        self._topics.on_image(before, image, delta, self.clock.now())
         deleted = [(topic_id, topic.name) for topic_id, topic in delta.topics_deleted.items()]
         if delta.reloaded:
             deleted = [(topic_id, topic.name) for topic_id, topic in before.topics.items() if topic_id not in image.topics]

@@ -9,9 +9,9 @@ from raftka.broker.context import BrokerContext
 from raftka.broker.controller.broker_lifecycle import BrokerLifecycle
 from raftka.broker.controller.topic_creation import TopicCreation
 from raftka.broker.coordinators.broker_channels import BrokerChannels
-from raftka.broker.coordinators.group_service import ImageTopics
 from raftka.broker.coordinators.marker_sender import MarkerSender, Writer
 from raftka.broker.coordinators.runtime import CoordinatorRuntime, partition_for
+from raftka.broker.coordinators.topics import ImageTopics
 from raftka.broker.network.long_work import LongWork
 from raftka.broker.replica.manager import ReplicaManager
 from raftka.coordinator.machine import Ticket

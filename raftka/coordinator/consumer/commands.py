@@ -6,6 +6,7 @@ As in commands.py: refused means a KafkaError.
 from dataclasses import dataclass
 from typing import NamedTuple
 
+HIDDEN_AT_MOST_MS = 30_000
 Target = dict[bytes, tuple[int, ...]]  # topic id: partitions, in order
 
 
@@ -21,6 +22,11 @@ class ConsumerSettings:
     assignors: tuple[str, ...] = ("uniform", "range")
     upgrades: bool = True  # a classic group becomes one of these when a consumer of the new protocol joins
     downgrades: bool = True  # and a classic one again when the last of them has gone
+
+    @property
+    def visible_after_s(self) -> float:
+        """How long the partitions that a topic gets are hidden: a beat as ever, in which members hear of them, and one for brokers that lag."""
+        return min(self.heartbeat_interval_ms + self.busy_interval_ms, HIDDEN_AT_MOST_MS) / 1000 if self.busy_interval_ms else 0.0
 
 
 class ConsumerHeartbeat(NamedTuple):

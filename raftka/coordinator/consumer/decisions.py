@@ -1,6 +1,7 @@
 """What all decisions about consumer groups share: the group's epoch moves, targets are worked out, members are removed. Knows no request."""
 
 from collections.abc import Callable, Sequence
+from math import ceil, inf
 
 from raftka.coordinator.commands import GroupSettings
 from raftka.coordinator.consumer.assignor import ASSIGNORS, Wish
@@ -11,6 +12,7 @@ from raftka.coordinator.consumer.reconciliation import Owned, reconcile
 from raftka.coordinator.consumer.records import Epoch, MemberState, Said, Targets
 from raftka.coordinator.consumer.regex import compiled
 from raftka.coordinator.consumer.timers import REVOKE, SESSION, Ring, Soft
+from raftka.coordinator.consumer.visible_topics import VisibleTopics
 from raftka.coordinator.decision import Decision
 from raftka.coordinator.machine import Steps, Topics
 from raftka.limits import REGEXES_OF_GROUP
@@ -21,15 +23,20 @@ BUSY_MS = 1000  # of who waits for others, at most, when heartbeats of a busy gr
 
 
 class ConsumerDecision:
-    """One decision about one consumer group: a Decision (`base`) and a draft of the group. `topics_version`: how often topics have changed."""
+    """One decision about one consumer group: a Decision (`base`) and a draft of the group. `topics_version`: how often topics have changed.
+
+    Partitions count, in hashes and targets, when all members can have heard of them: see VisibleTopics.
+    """
 
     def __init__(self, base: Decision, draft: Draft, soft: Soft, topics_version: int, rings: Rings) -> None:
         self.base = base
         self.draft = draft
         self.soft = soft
-        self.topics_version = topics_version
         self.rings = rings
         self.settings: ConsumerSettings = of_group(base.settings, draft.group_id)
+        soft.visible_since = max(soft.visible_since, base.now - self.settings.visible_after_s)  # what is assigned is not hidden again
+        self.visible = VisibleTopics(base.context.topics, soft.visible_since)
+        self.topics_version = (topics_version, self.visible.hidden_growths)
 
     @property
     def group(self) -> ConsumerGroup:
@@ -75,7 +82,10 @@ class ConsumerDecision:
         """Of the topics that the group subscribes to; computed once for a thousand members that leave."""
         known = self.soft.hashed
         if known is None or known[0] != self.topics_version or known[1] is not self.group.subscription:
-            known = self.soft.hashed = self.topics_version, self.group.subscription, hash_of(self.group.subscribed, self.topics)
+            names = self.group.subscribed
+            known = self.soft.hashed = self.topics_version, self.group.subscription, hash_of(names, self.visible)
+            grown_at = self.visible.first_hidden(names)
+            self.soft.grows_at = inf if grown_at is None else grown_at + self.settings.visible_after_s
         return known[2]
 
     def aim(self) -> Steps[None]:
@@ -102,7 +112,7 @@ class ConsumerDecision:
     def _ids(self, said: Said, counts: dict[bytes, int]) -> frozenset[bytes]:
         """Of the topics that it subscribes to and that are there; `counts` learns their partitions."""
         ids = {topic_id: name for name in sorted(self.group.topics_of(said)) if (topic_id := self.topics.topic_id(name)) is not None}
-        counts.update({topic_id: self.topics.partition_count(name) for topic_id, name in ids.items() if topic_id not in counts})
+        counts.update({topic_id: self.visible.partition_count(name) for topic_id, name in ids.items() if topic_id not in counts})
         return frozenset(ids)
 
     @property
@@ -141,7 +151,9 @@ class ConsumerDecision:
             return usual
         quiet_ms = min((self.base.now - self.soft.moved_at) * 1000, usual)
         settled = member.follows(self.group.targets) and self.group.epoch.epoch == self.group.targets.epoch
-        return min(usual, max(busy, int(quiet_ms)) if settled else max(busy, min(int(quiet_ms), BUSY_MS)))
+        beat_ms = min(usual, max(busy, int(quiet_ms)) if settled else max(busy, min(int(quiet_ms), BUSY_MS)))
+        grows_ms = (self.soft.grows_at - self.base.now) * 1000
+        return min(beat_ms, max(busy, ceil(grows_ms))) if 0 < grows_ms < inf else beat_ms
 
 
 def of_group(settings: GroupSettings, group_id: str) -> ConsumerSettings:

@@ -29,6 +29,7 @@ from raftka.coordinator.consumer.records import (
     Targets,
     tombstone,
 )
+from raftka.coordinator.consumer.visible_topics import VisibleTopics
 from raftka.coordinator.machine import Record, Topics
 from raftka.coordinator.memory_budget import MEMBER_BYTES, STRING_BYTES
 from raftka.coordinator.overlay import Overlay
@@ -265,7 +266,7 @@ def without_epochs(epochs: Epochs) -> Target:
     return {topic_id: tuple(sorted(partitions)) for topic_id, partitions in epochs.items() if partitions}
 
 
-def hash_of(names: Iterable[str], topics: Topics) -> int:
+def hash_of(names: Iterable[str], topics: Topics | VisibleTopics) -> int:
     """Another when one of them is made, deleted, or gets partitions; 0: none of them is there."""
     found = blake2b(digest_size=8)
     any_there = False

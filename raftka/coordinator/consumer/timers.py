@@ -21,8 +21,10 @@ class Soft:
         self.group_id = group_id
         self.timers: dict[tuple[str, str], Timer] = {}  # by what, and the member
         self.moved_at = -inf  # when something was last decided
-        self.seen_topics = -1  # the version of the topics that its metadata hash is known to be of
-        self.hashed: tuple[int, object, int] | None = None  # version of the topics, the group's subscription, and their hash
+        self.seen_topics: tuple[int, int] | None = None  # the version of the topics that its metadata hash is known to be of
+        self.visible_since = -inf  # growths of topics after that time are hidden from its members
+        self.grows_at = inf  # when partitions that are hidden from its members now are to be assigned
+        self.hashed: tuple[tuple[int, int], object, int] | None = None  # version of the topics, the group's subscription, and their hash
         self.resolved_topics = -1  # and its regular expressions
         self.resolved_at = -inf
 

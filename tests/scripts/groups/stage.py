@@ -95,11 +95,17 @@ class GroupStage:
         self._move(until)
 
     def do_topic(self, words: Words) -> Iterator[str]:
-        """`topic t partitions=4`: it is made anew, under another id; `topic t gone`; `untold`: the coordinator hears of it by `told`."""
+        """`topic t partitions=4`: it is made anew, under another id; `topic t gone`; `topic t grows=6`: it gets partitions.
+
+        `untold`: the coordinator hears of it by `told`.
+        """
         name = words.bare[0]
         old = self.topics.topic_id(name)
         if words.flag("gone"):
             self.topics.delete(name)
+        elif "grows" in words.named:
+            self.topics.grow(name, words.number("grows", 0), self.now)
+            old = None
         else:
             self.topics.create(name, words.number("partitions", 4))
         if old is not None:
