@@ -71,6 +71,10 @@ def command(verb: Callable[P, None]) -> Callable[P, int]:
     return framed
 
 
+def warn(text: str) -> None:
+    print(f"raftka: warning: {text}", file=sys.stderr)
+
+
 def fail(text: str, code: int) -> int:
     """For commands whose exit codes say more than 1; returns the code."""
     print(f"raftka: {text}", file=sys.stderr)

@@ -9,14 +9,16 @@ import click
 
 from raftka.cli.admin.profiles import Profile
 from raftka.cli.options import CLIENT_FILE, CLIENT_PROFILE, CLIENT_PROPERTIES
-from raftka.cli.output import CommandFailed, show
-from raftka.client.blocking.client import Client, Patience, Unreachable, Where
+from raftka.cli.output import CommandFailed, show, warn
+from raftka.client.blocking.client import NOT_COORDINATOR, Client, Patience, Unreachable, Where
 from raftka.client.blocking.connection import addresses_of
+from raftka.client.blocking.every_broker import ask_every_broker
 from raftka.json_values import Json
 from raftka.properties_file import parse_properties
 from raftka.security.client_security import ClientSecurity, client_security
 from raftka.wire.errors import Code, name_of_code
 from raftka.wire.messages.metadata import MetadataResponsePartition
+from raftka.wire.schema import Api, Req, Resp
 
 FIRST_S = 5.0  # for the first answer
 TIMEOUT_MS = 30_000  # for the controller, to do what it is asked
@@ -86,6 +88,23 @@ def _hear_of_brokers(client: Client, bootstrap_server: str) -> None:
                 raise CommandFailed(f"no broker answers at {bootstrap_server} ({error}); {WHERE}") from None
         else:
             return
+
+
+def ask_all(client: Client, api: Api[Req, Resp], row: Req, lacking: str) -> dict[int, Resp]:
+    """What the brokers that live answer, by broker. Warn of each that does not; `lacking`: what the result may lack then.
+
+    Raises CommandFailed when none answers.
+    """
+    answers = ask_every_broker(client, api, row, passing=NOT_COORDINATOR.__contains__)
+    warn_of_missing(answers.missing, lacking)
+    if not answers.of:
+        raise CommandFailed(f"no broker has answered {api.name}")
+    return answers.of
+
+
+def warn_of_missing(missing: Mapping[int, str], lacking: str) -> None:
+    for node_id, why in sorted(missing.items()):
+        warn(f"broker {node_id} has not answered ({why}): {lacking}")
 
 
 def sentence(name: str, code: int, message: str | None = None) -> str:

@@ -43,6 +43,8 @@ def _of_broker(broker: int | None, bootstrap_server: str) -> list[JsonObject]:
     from raftka.cli.admin.configs import described
 
     with connect(bootstrap_server) as client:
-        if broker is None:
-            broker = min(client.brokers)
-        return described(client, "broker", [str(broker)], everything=True)
+        for each in sorted(client.brokers) if broker is None else [broker]:
+            rows, silent = described(client, "broker", [str(each)], everything=True)
+            if rows:
+                return rows
+        raise CommandFailed("; ".join(silent) or "no broker has answered")

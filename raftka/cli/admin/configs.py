@@ -7,6 +7,7 @@ from raftka.cli.admin.client import connect, finish, sentence
 from raftka.cli.output import CommandFailed, command, show
 from raftka.client.blocking.client import Client, check
 from raftka.client.blocking.connection import Unsupported
+from raftka.client.blocking.every_broker import Answers, ask_brokers
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.configs import (
     ALTER_CONFIGS,
@@ -15,7 +16,9 @@ from raftka.wire.messages.configs import (
     LIST_CONFIG_RESOURCES,
     AlterConfigsRequest,
     AlterConfigsResourceResponse,
+    DescribeConfigsRequest,
     DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
     DescribeConfigsResult,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResourceResponse,
@@ -111,22 +114,44 @@ def alter(
 @command
 def describe(kind: str, names: Sequence[str], everything: bool, bootstrap_server: str, output: str) -> None:
     with connect(bootstrap_server) as client:
-        show(described(client, kind, names or _default_name(kind), everything), ["name", "setting", "value", "source"], output)
+        names = names or _default_name(kind)
+        rows, silent = described(client, kind, names, everything)
+        finish(rows, ["name", "setting", "value", "source"], output, silent)
 
 
-def described(client: Client, kind: str, names: Sequence[str], everything: bool) -> list[dict[str, Any]]:
-    """Return a row for each setting, with its value and source; without `everything` only settings that were set."""
+def described(client: Client, kind: str, names: Sequence[str], everything: bool) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return a row for each setting, with its value and source, and sentences for brokers that have not answered.
+
+    Without `everything` only settings that were set.
+    """
     rows: list[dict[str, Any]] = []
+    silent = []
+    of_brokers = _of_brokers(client, kind, names)
     for name in names:
-        configs = sorted(_described(client, kind, name).configs, key=lambda each: str(each.name))
+        found = of_brokers.of.get(int(name)) if name.isdecimal() else None
+        if found is None and name.isdecimal() and int(name) in of_brokers.missing:
+            silent.append(f"broker {name} has not answered ({of_brokers.missing[int(name)]})")
+            continue
+        configs = sorted(_described(client, kind, name, found).configs, key=lambda each: str(each.name))
         rows += [row for each in configs if (row := _row(name, each))["source"] != "default" or everything]
-    return rows
+    return rows, silent
 
 
-def _described(client: Client, kind: str, name: str) -> DescribeConfigsResult:
+def _of_brokers(client: Client, kind: str, names: Sequence[str]) -> Answers[DescribeConfigsResponse]:
+    """All brokers that live at once: a dead one holds up no other."""
+    if kind not in ("broker", "broker-logger"):
+        return Answers()
+    living = [name for name in names if name.isdecimal() and int(name) in client.brokers]
+    return ask_brokers(client, DESCRIBE_CONFIGS, {int(name): _question(kind, name) for name in living})
+
+
+def _question(kind: str, name: str) -> DescribeConfigsRequest:
     resource = DESCRIBE_CONFIGS.request.resources(resource_type=TYPES[kind], resource_name=name, configuration_keys=None)
-    answer = _ask(client, kind, name, DESCRIBE_CONFIGS, DESCRIBE_CONFIGS.request(resources=[resource], include_synonyms=True))
-    found = answer.results[0]
+    return DESCRIBE_CONFIGS.request(resources=[resource], include_synonyms=True)
+
+
+def _described(client: Client, kind: str, name: str, answer: DescribeConfigsResponse | None = None) -> DescribeConfigsResult:
+    found = (answer or _ask(client, kind, name, DESCRIBE_CONFIGS, _question(kind, name))).results[0]
     if found.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION or (kind == "topic" and not found.error_code and not found.configs):
         raise CommandFailed(f"there is no topic {name} (`raftka topics list` shows those that there are)")
     if found.error_code:

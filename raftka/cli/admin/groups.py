@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import IO, Any, NamedTuple
 
-from raftka.cli.admin.client import connect, finish, partitions_of, sentence
+from raftka.cli.admin.client import ask_all, connect, finish, partitions_of, sentence
 from raftka.cli.output import CommandFailed, command, show
-from raftka.client.blocking.client import NOT_COORDINATOR, Client, Where, check
+from raftka.client.blocking.client import Client, Where, check
 from raftka.client.blocking.connection import Unsupported
 from raftka.client.blocking.member import BY_NAME, commit_request
 from raftka.coordinator.protocol import read_assignment
@@ -40,7 +40,7 @@ class Group(NamedTuple):
 def list_all(states: Sequence[str], bootstrap_server: str, output: str) -> None:
     request = LIST_GROUPS.request(states_filter=[_state(each) for each in states])
     with connect(bootstrap_server) as client:
-        answers = [client.ask_broker(node_id, LIST_GROUPS, request, passing=NOT_COORDINATOR.__contains__) for node_id in sorted(client.brokers)]
+        answers = ask_all(client, LIST_GROUPS, request, "groups that it coordinates are not listed").values()
         for answer in answers:
             check(answer.error_code)
         rows = [

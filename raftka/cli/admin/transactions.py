@@ -8,21 +8,23 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from raftka.cli.admin.client import connect, finish, partitions_of, sentence
-from raftka.cli.output import CommandFailed, command, show
-from raftka.client.blocking.client import NOT_COORDINATOR, TRANSACTION, Client, Where, by_topic, check, is_retriable
+from raftka.cli.admin.client import ask_all, connect, finish, partitions_of, sentence
+from raftka.cli.output import CommandFailed, command, show, warn
+from raftka.client.blocking.client import TRANSACTION, Client, Where, by_topic, check, is_retriable
+from raftka.client.blocking.every_broker import ask_brokers
 from raftka.wire.errors import Code
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
-from raftka.wire.messages.producers import DESCRIBE_PRODUCERS, PartitionResponse
+from raftka.wire.messages.producers import DESCRIBE_PRODUCERS, DescribeProducersRequest, PartitionResponse
 from raftka.wire.messages.transactions import (
     DESCRIBE_TRANSACTIONS,
     LIST_TRANSACTIONS,
     WRITE_TXN_MARKERS,
     DescribedTransactionState,
     ListedTransactionState,
-    ListTransactionsRequest,
+    ListTransactionsResponse,
 )
 
+COORDINATORS = "__transaction_state"  # the leaders of its partitions are the coordinators
 ONGOING = "Ongoing"
 ENDING = ("PrepareCommit", "PrepareAbort")  # partitions that are left are waiting for their markers
 STATES = ("Empty", ONGOING, *ENDING, "CompleteCommit", "CompleteAbort", "PrepareEpochFence", "Dead")
@@ -57,9 +59,10 @@ def list_all(
         transactional_id_pattern=pattern,
     )
     with connect(bootstrap_server) as client:
+        answers = ask_all(client, LIST_TRANSACTIONS, request, "transactions that it coordinates are not listed")
         rows = [
             {"id": each.transactional_id, "state": each.transaction_state, "producer_id": each.producer_id, "coordinator": broker}
-            for broker, each in sorted(_listed(client, request), key=lambda found: found[1].transactional_id)
+            for broker, each in sorted(_listed(answers), key=lambda found: found[1].transactional_id)
         ]
         show(rows, ["id", "state", "producer_id", "coordinator"], output)
 
@@ -72,10 +75,9 @@ def _state(given: str) -> str:
     return found
 
 
-def _listed(client: Client, request: ListTransactionsRequest) -> Iterator[tuple[int, ListedTransactionState]]:
+def _listed(answers: Mapping[int, ListTransactionsResponse]) -> Iterator[tuple[int, ListedTransactionState]]:
     """What each broker coordinates, with its id."""
-    for node_id in sorted(client.brokers):
-        answer = client.ask_broker(node_id, LIST_TRANSACTIONS, request, passing=NOT_COORDINATOR.__contains__)
+    for node_id, answer in answers.items():
         check(answer.error_code, f"in answer to ListTransactions at broker {node_id}")
         for each in answer.transaction_states:
             yield node_id, each
@@ -133,7 +135,9 @@ def find_hanging(topics: Sequence[str], partitions: Sequence[int], broker_id: in
         now_ms = round(time.time() * 1000)
         found, refused = _open(client, wheres, broker_id)
         late = [each for each in found if not 0 <= now_ms - each.last_timestamp_ms <= minutes * MINUTE_MS]  # one in the future tells no age
-        known = _known(client, late)
+        known, complete = _known(client, late)
+        if not complete:
+            warn("a transaction that only a missing coordinator knows looks as if it hung: abort none before that broker is back")
         suspects = [each for each in late if each.identity not in known]
         still = {each.identity for each in _open(client, [each.where for each in suspects], broker_id)[0]}
         rows = [_hanging_row(each, now_ms) for each in suspects if each.identity in still]
@@ -158,22 +162,23 @@ def _open(client: Client, wheres: Iterable[Where], broker_id: int | None = None)
             refused.append(sentence("-".join(map(str, where)), Code.LEADER_NOT_AVAILABLE))
         else:
             brokers.setdefault(node_id, []).append(where)
-    for node_id, own in brokers.items():
-        for start in range(0, len(own), PARTITIONS_OF_REQUEST):
-            for where, row in _producers(client, node_id, own[start : start + PARTITIONS_OF_REQUEST]):
-                if row.error_code:
-                    refused.append(sentence("-".join(map(str, where)), row.error_code, row.error_message))
-                found += _open_here(where, row)
+    while brokers:
+        answers = ask_brokers(client, DESCRIBE_PRODUCERS, {node_id: _producers_of(own[:PARTITIONS_OF_REQUEST]) for node_id, own in brokers.items()})
+        refused += [f"broker {node_id} has not answered ({why})" for node_id, why in sorted(answers.missing.items())]
+        for answer in answers.of.values():
+            for topic in answer.topics:
+                for each in topic.partitions:
+                    if each.error_code:
+                        refused.append(sentence(f"{topic.name}-{each.partition_index}", each.error_code, each.error_message))
+                    found += _open_here((topic.name, each.partition_index), each)
+        brokers = {node_id: own[PARTITIONS_OF_REQUEST:] for node_id, own in brokers.items() if node_id in answers.of and own[PARTITIONS_OF_REQUEST:]}
     return found, refused
 
 
-def _producers(client: Client, node_id: int, wheres: Iterable[Where]) -> Iterator[tuple[Where, PartitionResponse]]:
+def _producers_of(wheres: Iterable[Where]) -> DescribeProducersRequest:
     topics = by_topic((where, where[1]) for where in wheres)
     row = DESCRIBE_PRODUCERS.request.topics
-    request = DESCRIBE_PRODUCERS.request(topics=[row(name=name, partition_indexes=indexes) for name, indexes in topics.items()])
-    for topic in client.ask_broker(node_id, DESCRIBE_PRODUCERS, request).topics:
-        for each in topic.partitions:
-            yield (topic.name, each.partition_index), each
+    return DESCRIBE_PRODUCERS.request(topics=[row(name=name, partition_indexes=indexes) for name, indexes in topics.items()])
 
 
 def _open_here(where: Where, row: PartitionResponse) -> Iterator[Open]:
@@ -183,15 +188,17 @@ def _open_here(where: Where, row: PartitionResponse) -> Iterator[Open]:
             yield Open(where, each.producer_id, each.producer_epoch, each.coordinator_epoch, start, last)
 
 
-def _known(client: Client, transactions: Sequence[Open]) -> Mapping[tuple[Where, int, int], DescribedTransactionState]:
-    """Those of the transactions that a coordinator knows, and will end."""
+def _known(client: Client, transactions: Sequence[Open]) -> tuple[Mapping[tuple[Where, int, int], DescribedTransactionState], bool]:
+    """Those of the transactions that a coordinator knows, and will end; and whether all coordinators have answered."""
     if not transactions:
-        return {}
+        return {}, True
     request = LIST_TRANSACTIONS.request(producer_id_filters=sorted({each.producer_id for each in transactions}))
-    ids = {each.transactional_id for _, each in _listed(client, request)}
+    answers = ask_all(client, LIST_TRANSACTIONS, request, "transactions that it coordinates are not known")
+    ids = {each.transactional_id for _, each in _listed(answers)}
+    coordinators = {row.leader_id for topic in client.metadata([COORDINATORS]).topics for row in topic.partitions}
     described = {found.producer_id: found for found in (_described(client, each) for each in ids) if not found.error_code}
     pairs = [(each, described[each.producer_id]) for each in transactions if each.producer_id in described]
-    return {each.identity: found for each, found in pairs if _ends(found, each)}
+    return {each.identity: found for each, found in pairs if _ends(found, each)}, coordinators <= answers.keys()
 
 
 def _ends(found: DescribedTransactionState, transaction: Open) -> bool:
@@ -215,7 +222,10 @@ def abort(topic: str, partition: int, start_offset: int, force: bool, bootstrap_
             there = ", ".join(str(each.start_offset) for each in found)
             text = f"open ones begin at {there}" if there else "none is open there"
             raise CommandFailed(f"{topic}-{partition}: no transaction that begins at offset {start_offset} is open; {text}")
-        if not force and (known := _known(client, [hanging]).get(hanging.identity)) is not None:
+        known_ones, complete = ({}, True) if force else _known(client, [hanging])
+        if not complete:
+            raise CommandFailed(f"{topic}-{partition}: a coordinator that has not answered may know the transaction; --force aborts it nevertheless")
+        if (known := known_ones.get(hanging.identity)) is not None:
             name, state = known.transactional_id, known.transaction_state
             raise CommandFailed(
                 f"{topic}-{partition}: the transaction does not hang: it is {state} at its coordinator, as {name}; "

@@ -19,6 +19,8 @@ from raftka.wire.schema import ZERO_UUID, Api, Req, Resp, Row
 
 PATIENCE_S = 30.0
 PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
+QUICK_S = 1.0  # after which a question that any broker can answer goes to the next one
+READS = ("ApiVersions", "Describe", "FindCoordinator", "List", "Metadata")  # names of APIs that change nothing begin with these
 ONE_KEY = 3  # version of FindCoordinator: old brokers know it and new ones still do
 GROUP, TRANSACTION = 0, 1  # types of a coordinator's key: the id of a group, a transactional id
 
@@ -81,7 +83,8 @@ class Client:
         self.bootstrap, self.patience_s = tuple(bootstrap), patience_s
         self.brokers: dict[int, Address] = {}  # those that are alive, as the last Metadata had it
         self.missing: set[str] = set()  # topics that were asked for and not known
-        self.client_id, self._answer_s, self._security = client_id, answer_s, security
+        self.client_id, self._answer_s, self.security = client_id, answer_s, security
+        self._silent: set[Address] = set()  # they did not answer the last question in time
         self._idle: dict[Address, list[Connection]] = {}
         self._controller = -1
         self._coordinators: dict[tuple[int, str], Address] = {}  # by the type of key
@@ -96,13 +99,16 @@ class Client:
 
     # connections
 
-    def take(self, address: Address) -> Connection:
-        """Raises OSError."""
-        idle = self._idle.get(address)
-        return idle.pop() if idle else Connection(address, self.client_id, self._answer_s, self._security)
+    def take(self, address: Address, answer_s: float | None = None) -> Connection:
+        """Raises OSError. `answer_s`: how long the broker may be silent, if not as long as ever."""
+        idle, answer_s = self._idle.get(address), self._answer_s if answer_s is None else answer_s
+        connection = idle.pop() if idle else Connection(address, self.client_id, answer_s, self.security)
+        connection.wait_at_most(answer_s)
+        return connection
 
     def give(self, connection: Connection) -> None:
         """Nothing is under way on it."""
+        connection.wait_at_most(self._answer_s)
         self._idle.setdefault(connection.address, []).append(connection)
 
     def drop_idle(self, address: Address) -> None:
@@ -116,10 +122,10 @@ class Client:
 
     # one request, once
 
-    def ask_at(self, address: Address, api: Api[Req, Resp], row: Req, version: int | None = None) -> Resp:
+    def ask_at(self, address: Address, api: Api[Req, Resp], row: Req, version: int | None = None, answer_s: float | None = None) -> Resp:
         """Once, but for a connection that was idle and has died meanwhile. Raises OSError."""
         fresh = not self._idle.get(address)
-        connection = self.take(address)
+        connection = self.take(address, answer_s)
         try:
             answer = connection.send(api, row, version).wait()
         except OSError:
@@ -127,7 +133,7 @@ class Client:
             if fresh:
                 raise
             self.drop_idle(address)
-            return self.ask_at(address, api, row, version)
+            return self.ask_at(address, api, row, version, answer_s)
         except BaseException:
             connection.close()
             raise
@@ -135,13 +141,26 @@ class Client:
         return answer
 
     def ask_any(self, api: Api[Req, Resp], row: Req, version: int | None = None) -> Resp:
-        """The first broker that answers. Raises OSError: a broker that was silent says more than one that is not there."""
+        """The first broker that answers. Raises OSError: a broker that was silent says more than one that is not there.
+
+        A broker that is silent gives way to the next one, where that changes nothing, and is asked last from then on.
+        """
         failures: list[OSError] = []
-        for address in dict.fromkeys([*self.brokers.values(), *self.bootstrap]):
-            try:
-                return self.ask_at(address, api, row, version)
-            except OSError as error:
-                failures.append(error if isinstance(error, Broken) else type(error)(f"{name_of(address)}: {error}"))
+        addresses = sorted(dict.fromkeys([*self.brokers.values(), *self.bootstrap]), key=self._silent.__contains__)
+        quick_s = min(QUICK_S, self._answer_s) if len(addresses) > 1 and api.name.startswith(READS) else None
+        for answer_s in (quick_s, None) if quick_s is not None else (None,):
+            for address in addresses:
+                try:
+                    answer = self.ask_at(address, api, row, version, answer_s)
+                except OSError as error:
+                    failures.append(error if isinstance(error, Broken) else type(error)(f"{name_of(address)}: {error}"))
+                    if isinstance(error, TimeoutError):
+                        self._silent.add(address)
+                else:
+                    self._silent.discard(address)
+                    return answer
+            if not self._silent.intersection(addresses):
+                break  # no broker is there that could answer later
         failures = failures or [Broken("no broker is known")]
         raise next((each for each in reversed(failures) if not isinstance(each, ConnectionRefusedError)), failures[-1])
 
@@ -373,6 +392,10 @@ def error_codes(row: Row) -> set[int]:
             for each in value if field.array else (value,):
                 found |= error_codes(each)
     return found
+
+
+def no_error_passes(code: int) -> bool:
+    return False
 
 
 def is_retriable(code: int) -> bool:

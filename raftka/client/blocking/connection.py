@@ -59,6 +59,10 @@ class Connection:
         self._side = connection
         connection.opened(self)
 
+    def wait_at_most(self, answer_s: float) -> None:
+        """Change how long the broker may be silent."""
+        self._socket.settimeout(answer_s)
+
     def wake(self) -> None:
         """Asked by the core; its output leaves at the next `_flush`."""
 

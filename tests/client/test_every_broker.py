@@ -1,0 +1,126 @@
+"""One question to all brokers, one of which is dead or silent: what the others answer comes, and the missing one is named."""
+
+import io
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+
+import pytest
+
+from raftka.cli.commands import root
+from raftka.client.blocking.client import NOT_COORDINATOR, Client
+from raftka.client.blocking.connection import Unsupported, addresses_of
+from raftka.client.blocking.every_broker import ask_brokers, ask_every_broker
+from raftka.testing import Cluster
+from raftka.wire.errors import Code
+from raftka.wire.messages.groups import LIST_GROUPS
+from raftka.wire.messages.metadata import METADATA
+from tests.client.test_blocking import NO_BROKER_KNOWS
+
+WITHIN_S = 1.0
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster(3) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster: Cluster) -> Iterator[Client]:
+    with Client(addresses_of(cluster.bootstrap_servers), "test") as client:
+        yield client
+
+
+def run(*words: str) -> tuple[int, str, str]:
+    """Run a command of the command line in this process: its exit code, and what it prints."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+        root(list(words), prog_name="raftka")
+    return int(ended.value.code or 0), out.getvalue(), err.getvalue()
+
+
+def test_every_broker_is_asked(cluster: Cluster, client: Client) -> None:
+    answers = ask_every_broker(client, LIST_GROUPS, LIST_GROUPS.request())
+
+    assert (sorted(answers.of), answers.missing) == ([1, 2, 3], {})
+
+
+@pytest.mark.parametrize("how", ["killed", "silent"])
+def test_a_broker_that_does_not_answer_is_named_beside_the_answers_of_others(cluster: Cluster, client: Client, how: str) -> None:
+    client.refresh([])
+    if how == "killed":
+        cluster.kill(2)
+    else:
+        cluster.pause(2)
+    answers = ask_brokers(client, LIST_GROUPS, dict.fromkeys(client.brokers, LIST_GROUPS.request()), within_s=WITHIN_S)
+
+    assert sorted(answers.of) == [1, 3]
+    assert list(answers.missing) == [2]
+
+
+def test_a_broker_that_is_registered_and_dead_is_named(cluster: Cluster, client: Client) -> None:
+    cluster.kill(2)
+    while 2 in client.brokers or not client.brokers:  # nobody lists it any more
+        client.refresh([])
+    answers = ask_every_broker(client, LIST_GROUPS, LIST_GROUPS.request())
+
+    assert sorted(answers.of) == [1, 3]
+    assert answers.missing == {2: "it is registered and not alive"}
+
+
+def test_an_error_that_passes_is_waited_for(cluster: Cluster, client: Client) -> None:
+    fault = cluster.fail_next("ListGroups", "COORDINATOR_LOAD_IN_PROGRESS", times=2)
+    answers = ask_every_broker(client, LIST_GROUPS, LIST_GROUPS.request(), passing=NOT_COORDINATOR.__contains__)
+
+    assert (sorted(answers.of), fault.hits) == ([1, 2, 3], 2)
+
+
+def test_an_error_that_stays_makes_a_broker_missing(cluster: Cluster, client: Client) -> None:
+    cluster.fail_next("ListGroups", "COORDINATOR_LOAD_IN_PROGRESS", times=10**6)
+    answers = ask_every_broker(client, LIST_GROUPS, LIST_GROUPS.request(), passing=NOT_COORDINATOR.__contains__, within_s=0.3)
+
+    assert answers.missing == dict.fromkeys((1, 2, 3), Code.COORDINATOR_LOAD_IN_PROGRESS.name)
+
+
+def test_an_api_that_no_broker_has_is_an_error(cluster: Cluster, client: Client) -> None:
+    with pytest.raises(Unsupported):
+        ask_every_broker(client, NO_BROKER_KNOWS, NO_BROKER_KNOWS.request())
+
+
+def test_a_silent_broker_gives_way_to_the_next_one_and_is_asked_last(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("raftka.client.blocking.client.QUICK_S", 0.2)
+    first, *others = addresses_of(cluster.bootstrap_servers)
+    cluster.pause(1)
+    with Client([first, *others], "test") as client:
+        asked = []
+        ask_at = client.ask_at
+        monkeypatch.setattr(client, "ask_at", lambda address, *rest: asked.append(address) or ask_at(address, *rest))  # type: ignore[func-returns-value]
+        for _ in range(2):
+            client.ask_any(METADATA, METADATA.request(topics=[]))
+
+    assert asked == [first, others[0], others[0]]
+
+
+@pytest.mark.parametrize("words", [("groups", "list"), ("transactions", "list"), ("transactions", "find-hanging"), ("cluster", "describe")])
+@pytest.mark.parametrize("how", ["killed", "silent"])
+def test_commands_that_ask_all_brokers_end_with_what_the_living_say(cluster: Cluster, words: tuple[str, ...], how: str) -> None:
+    cluster.create_topic()
+    cluster.kill(1) if how == "killed" else cluster.pause(1)
+    code, out, err = run(*words, "--bootstrap-server", cluster.bootstrap_servers)
+
+    if words[1] != "find-hanging":  # the leaders of some partitions are missing
+        assert code == 0, err
+    if words == ("cluster", "describe"):
+        assert "controller" in out
+    elif words[1] == "list":
+        assert "raftka: warning: broker 1 has not answered" in err
+    assert "Traceback" not in err
+
+
+def test_settings_of_living_brokers_are_shown_beside_a_dead_one(cluster: Cluster) -> None:
+    cluster.pause(1)
+    code, out, err = run("configs", "describe", "broker", "1", "2", "--all", "--bootstrap-server", cluster.bootstrap_servers)
+
+    assert code == 1
+    assert "num.partitions" in out
+    assert "broker 1 has not answered" in err
