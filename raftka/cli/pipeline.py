@@ -78,13 +78,23 @@ def init(kind: str, folder: Path, bootstrap_server: str) -> None:
     "--page", "port", type=click.IntRange(0, 65535), default=8090, show_default=True, help="Port of the project's page; 0 takes a free one."
 )
 @click.option("--no-page", is_flag=True, help="Without it.")
+@click.option("--metrics", type=click.IntRange(0, 65535), help="Port on 127.0.0.1 of /metrics, for Prometheus; 0 takes a free one. [default: none]")
 @click.option("--master", help="Of Spark, such as local[2] or spark://host:7077. [default: local[*]]")
 @click.option(
     "--conf", "config", callback=pairs, metavar="NAME=VALUE", multiple=True, help="A setting of Spark's, before those of the spec. May be repeated."
 )
 @cluster_options
 @failing
-def run(folder: Path, every_s: float, port: int, no_page: bool, master: str | None, config: dict[str, str], bootstrap_server: str) -> None:
+def run(
+    folder: Path,
+    every_s: float,
+    port: int,
+    no_page: bool,
+    metrics: int | None,
+    master: str | None,
+    config: dict[str, str],
+    bootstrap_server: str,
+) -> None:
     """Run the project in DIR until SIGTERM or Ctrl-C: all its flows, each started again when it fails. A line for each batch with rows.
 
     The same files run with `spark-pipelines run`, which ends when it has read what is there; each goes on where the other was.
@@ -99,7 +109,7 @@ def run(folder: Path, every_s: float, port: int, no_page: bool, master: str | No
     state.mkdir(exist_ok=True)
     with given_cluster(bootstrap_server, state) as cluster:  # not where other programs tidy up
         set_cluster(cluster.named_server, cluster.config)
-        run(folder, every_s=every_s, port=page, master=master, config=config, say=lambda line: print(line, flush=True))
+        run(folder, every_s=every_s, port=page, master=master, config=config, say=lambda line: print(line, flush=True), metrics=metrics)
 
 
 @pipeline.command("status")
@@ -107,7 +117,7 @@ def run(folder: Path, every_s: float, port: int, no_page: bool, master: str | No
 @AS
 @failing
 def status(folder: Path, output: str) -> None:
-    """Show each flow: lag, rows a second, rows in its state, late rows that were dropped.
+    """Show each flow: rows read and written, lag in offsets and seconds, its state, late rows that were dropped.
 
     Exit code 1 when it does not run, or a flow has failed.
     """

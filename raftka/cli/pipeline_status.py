@@ -13,7 +13,7 @@ from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.project import Project, holder_of, is_alive, load_project, read_status
 
 SILENT_S = 30.0  # of a process that writes every second
-COLUMNS = ["flow", "state", "batch", "rows", "rows/s", "lag", "state rows", "state MB", "late rows", "failures"]
+COLUMNS = ["flow", "state", "batch", "read", "written", "read/s", "lag", "lag s", "state rows", "state MB", "late rows", "failures"]
 
 
 def status(folder: Path, output: str) -> int:
@@ -38,9 +38,11 @@ def rows(flows: Mapping[str, Mapping[str, Json]]) -> list[JsonObject]:
             "flow": name,
             "state": flow["state"],
             "batch": flow["batch"] if flow["batch"] >= 0 else None,
-            "rows": f"{flow['rows']:,}",
-            "rows/s": f"{flow['rows_per_second']:,.0f}",
-            "lag": None if flow["lag"] is None else f"{flow['lag']:,}",
+            "read": f"{flow['rows']:,}",
+            "written": _number(flow.get("written")),
+            "read/s": f"{flow['rows_per_second']:,.0f}",
+            "lag": _number(flow["lag"]),
+            "lag s": _number(flow.get("age_s")),
             "state rows": f"{flow['state_rows']:,}",
             "state MB": f"{flow['state_bytes'] / 1e6:.1f}",
             "late rows": f"{flow['late_rows']:,}",
@@ -48,6 +50,10 @@ def rows(flows: Mapping[str, Mapping[str, Json]]) -> list[JsonObject]:
         }
         for name, flow in flows.items()
     ]
+
+
+def _number(value: float | None) -> str | None:
+    return None if value is None else f"{value:,.0f}"
 
 
 def summary(project: Project, told: Mapping[str, Json], pid: int | None, now: float) -> str:

@@ -1,5 +1,15 @@
 """Errors that a pipeline shows its user when it cannot go on: what happened, where, and the next step. Knows no Spark."""
 
+import re
+
+RAISED = re.compile(r"raftka\.pipeline\.errors\.\w+: (.*)")
+
+
+def sentence_in(text: str) -> str | None:
+    """The sentence of the last of these errors in a traceback, as Spark hands it on; None: there is none."""
+    found = RAISED.findall(text)
+    return str(found[-1]).strip() if found else None
+
 
 class PipelineError(Exception):
     """The query stops; its checkpoint stays where it was."""

@@ -4,6 +4,7 @@ One process at a time may run what lies in one storage: it holds a lock, which i
 nobody writes there any more.
 """
 
+import difflib
 import json
 import os
 import re
@@ -17,8 +18,11 @@ from pathlib import Path
 from raftka.json_values import JsonObject
 from raftka.pipeline.errors import OptionRefused, PipelineError
 from raftka.pipeline.locks import locked
+from raftka.pipeline.yaml_text import read_yaml
 
 SPECS = ("spark-pipeline.yml", "spark-pipeline.yaml")
+SPEC = ("name", "storage", "libraries", "configuration", "catalog", "database", "schema")  # what Spark's own specs have
+ONLY = {"catalog": "spark_catalog", "database": "default", "schema": "default"}
 PROJECTS = Path(__file__).parent / "projects"
 STATE, TABLES = ".raftka", "tables"
 LEFT_S = 30.0  # a Java whose Python was killed ends within a second or two
@@ -74,19 +78,15 @@ def init(kind: str, folder: Path, bootstrap: str, config: Path | None = None) ->
 
 def load_project(folder: Path) -> Project:
     """Raises PipelineError."""
-    import yaml
-
     found = [folder / name for name in SPECS if (folder / name).is_file()]
     if len(found) != 1:
         raise PipelineError(f"{folder} has {'two specs' if found else 'no spark-pipeline.yml'}. `raftka pipeline init trucks DIR` writes a project")
-    try:
-        told = yaml.safe_load(found[0].read_text())
-    except yaml.YAMLError as error:
-        raise OptionRefused(f"{found[0]} is no YAML: {error}") from None
+    told = read_yaml(found[0])
     if not isinstance(told, Mapping) or not {"name", "storage"} <= told.keys():
         raise OptionRefused(f"{found[0]} is to have a name and a storage")
+    _check_spec(found[0], told)
     try:
-        patterns = [str(each["glob"]["include"]) for each in told.get("libraries", [])]
+        patterns = [_include(each) for each in told.get("libraries") or []]
     except (KeyError, TypeError):
         raise OptionRefused(f"{found[0]}: libraries are to be a list of {{glob: {{include: transformations/**}}}}") from None
     configuration = {str(name): str(value) for name, value in (told.get("configuration") or {}).items()}
@@ -97,6 +97,29 @@ def load_project(folder: Path) -> Project:
         configuration,
         tuple(f"{each}/*" if each.endswith("/**") else each for each in patterns),
     )
+
+
+def _check_spec(path: Path, told: Mapping[str, object]) -> None:
+    if unknown := [str(name) for name in told if name not in SPEC]:
+        near = difflib.get_close_matches(unknown[0], SPEC, 1)
+        raise OptionRefused(f"{path} has {unknown[0]}, which means nothing" + (f": is it {near[0]}?" if near else f"; there are {', '.join(SPEC)}"))
+    for name, only in ONLY.items():
+        if told.get(name) not in (None, only):
+            raise OptionRefused(
+                f"{path} has the {name} {told[name]}: `raftka pipeline run` has {only} alone, other ones are for `spark-pipelines run`"
+            )
+    if not isinstance(told.get("configuration") or {}, Mapping):
+        raise OptionRefused(f"{path}: configuration is to be a mapping of Spark's settings")
+    for name in ("name", "storage"):
+        if not isinstance(told[name], str) or not str(told[name]).strip():
+            raise OptionRefused(f"{path}: {name} is {told[name]!r}: it is to be a text")
+
+
+def _include(told: Mapping[str, Mapping[str, str]]) -> str:
+    """Raises KeyError and TypeError for what is no {glob: {include: PATTERN}}."""
+    if list(told) != ["glob"] or list(told["glob"]) != ["include"]:
+        raise KeyError(told)
+    return str(told["glob"]["include"])
 
 
 def remove_data(project: Project, name: str) -> None:

@@ -2,11 +2,12 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING
 
-from raftka.pipeline.errors import PipelineError
+from raftka.pipeline.errors import PipelineError, sentence_in
 from raftka.pipeline.home import fast_home
 from raftka.pipeline.java import cache_folder, java_home
 
@@ -39,6 +40,7 @@ def session(
     """The running session, or a new one; `config` are Spark's settings. JAVA_HOME is set in this process, and PYSPARK_PYTHON where it is not. `log`:
     where all goes that Java and its workers print; `held`: a descriptor that Java is to have open as long as it lives. `remote`: a Spark Connect
     server, such as sc://host:15002, which runs all in place of this process; nothing of Java is needed here then. Raises PipelineError."""
+    end_with_the_sentence()
     try:
         from pyspark.sql import SparkSession
     except ModuleNotFoundError:
@@ -92,6 +94,25 @@ def _launch(config: Mapping[str, str], log: Path, held: int | None) -> None:
         descriptors = {"pass_fds": (held,)} if held is not None else {}
         gateway = launch_gateway(SparkConf(loadDefaults=False).setAll(list(config.items())), {"stdout": out, "stderr": out, **descriptors})
     SparkContext._ensure_initialized(gateway=gateway)
+
+
+class LastWords:
+    """Behind the traceback of a script that fails, the sentence that says what happened and what to do: Spark hides it among its own lines."""
+
+    def __init__(self, before: Callable[[type[BaseException], BaseException, TracebackType | None], object]) -> None:
+        self._before = before
+
+    def __call__(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        self._before(kind, error, trace)
+        sentence = sentence_in(str(error))
+        if sentence is not None and not isinstance(error, PipelineError):
+            sys.stderr.write(f"\n{sentence}\n")
+
+
+def end_with_the_sentence() -> None:
+    """For this process, once."""
+    if not isinstance(sys.excepthook, LastWords):
+        sys.excepthook = LastWords(sys.excepthook)
 
 
 def is_local(config: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> bool:

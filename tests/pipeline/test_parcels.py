@@ -11,7 +11,7 @@ pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pip
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
-from raftka.pipeline.lake.parcels import BYTES, COLUMN, opened, packed, parceled, rows_of
+from raftka.pipeline.lake.parcels import BYTES, COLUMN, COUNT, opened, packed, parceled, rows_of
 
 
 def batch(count: int, text: str = "car") -> Any:
@@ -33,6 +33,7 @@ def test_batches_come_out_as_they_went_in() -> None:
 
     assert pa.Table.from_batches(found).equals(pa.Table.from_batches(whole))
     assert [each.schema for each in found] == [whole[0].schema] * 3
+    assert [each.column(COUNT).to_pylist() for each in packed(whole)] == [[1], [1000], [300]]
 
 
 def test_a_value_is_small_however_large_a_batch_is() -> None:
@@ -60,9 +61,10 @@ def test_the_columns_of_the_rows_are_in_those_of_the_frame() -> None:
     rows = from_arrow_schema(batch(1).schema)
     frame = parceled(rows, ["sent"])
 
-    assert frame.names == [COLUMN, "sent"]
+    assert frame.names == [COLUMN, COUNT, "sent"]
     assert rows_of(StructType.fromJson(frame.jsonValue())) is None  # the time is to be dropped before
-    assert rows_of(StructType.fromJson(parceled(rows).jsonValue())) == rows
+    for each in (parceled(rows), StructType([parceled(rows)[COLUMN]])):
+        assert rows_of(StructType.fromJson(each.jsonValue())) == rows
 
 
 PLAIN, CAR = StructField(COLUMN, BinaryType()), StructField("car", IntegerType())

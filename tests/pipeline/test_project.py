@@ -109,7 +109,9 @@ def test_status_and_stop_of_a_stopped_pipeline(project: Project) -> None:
         "batch": 3,
         "rows": 1200,
         "rows_per_second": 99.6,
+        "written": None,
         "lag": 7,
+        "age_s": 61.4,
         "state_rows": 20,
         "state_bytes": 2_500_000,
         "late_rows": 2,
@@ -117,8 +119,8 @@ def test_status_and_stop_of_a_stopped_pipeline(project: Project) -> None:
     write_status(project, {"state": "running", "flows": {"lake": {**flow, "failures": 1, "error": "the disk is full"}}})
     done = CliRunner().invoke(root, ["pipeline", "status", folder])
     assert [line.split() for line in done.output.splitlines()] == [
-        ["flow", "state", "batch", "rows", "rows/s", "lag", "state", "rows", "state", "MB", "late", "rows", "failures"],
-        ["lake", "failed", "3", "1,200", "100", "7", "20", "2.5", "2", "1"],
+        ["flow", "state", "batch", "read", "written", "read/s", "lag", "lag", "s", "state", "rows", "state", "MB", "late", "rows", "failures"],
+        ["lake", "failed", "3", "1,200", "-", "100", "7", "61", "20", "2.5", "2", "1"],
         ["lake:", "the", "disk", "is", "full"],
         ["trucks", "is", "not", "running;", "it", "was", "running", "when", "it", "last", "wrote"],
     ]

@@ -40,7 +40,7 @@ def test_forms() -> None:
     assert (stream.kind, stream.name, stream.query) == ("STREAM", "fast", FAST.partition(" AS ")[2])
     assert (sink.topic, sink.key, sink.options) == ("it's", "truck", {"a.b": "c", "deliveryGuarantee": "exactly-once"})
     assert sink.query == "with x as (select 1) select 2"
-    assert (lake.path, lake.target, table.target) == ("s3://b/x", "delta s3://b/x", "")
+    assert (lake.path, lake.target, table.target) == ("s3://b/x", "delta s3://b/x", "delta tables/n")
     assert (newest.key, newest.options) == (None, {"order": "at", "delete": "gone", "key": "id,day"})
     assert parse_drop(" drop stream fast; ") == "fast"
 

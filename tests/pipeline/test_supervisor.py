@@ -2,12 +2,15 @@
 
 import json
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from raftka.pipeline.flows.supervisor import Supervised, explained, lag_of
+from raftka.pipeline.flows.supervisor import Supervised, explained
+from raftka.pipeline.running.lag import Lag
+from raftka.pipeline.topics.positions import Position
 
 
 class Query:
@@ -33,7 +36,11 @@ class Stage:
     def __init__(self) -> None:
         self.queries: list[Query] = []
         self.refuse: str | None = None
-        self.flow = Supervised("lake", self.start, "/c/lake")
+        self.ends = 0  # of its topic, as brokers have it now
+        self.flow = Supervised("lake", self.start, "/c/lake", lag=self.lag)
+
+    def lag(self, positions: Sequence[Position]) -> Lag:
+        return Lag(self.ends - sum(positions[0].offsets.values()), 65.0) if positions else Lag()
 
     def start(self) -> Query:
         if self.refuse is not None:
@@ -90,7 +97,7 @@ def test_each_report_counts_once() -> None:
     stage.flow.check(0.0)
     query = stage.queries[0]
     states = [{"numRowsTotal": 20, "memoryUsedBytes": 1000, "numRowsDroppedByWatermark": 3}]
-    query.report(0, 100, batchDuration=1500, stateOperators=states)
+    query.report(0, 100, batchDuration=1500, stateOperators=states, sink={"numOutputRows": 10})
     query.report(0, 0)
     lines = stage.flow.check(1.0)
     query.report(
@@ -99,25 +106,32 @@ def test_each_report_counts_once() -> None:
         batchDuration=500,
         stateOperators=states,
         eventTime={"watermark": "w"},
+        sink={"numOutputRows": 2},
+        observedMetrics={"raftka_written": {"raftka_written": 1990}},
         sources=[{"endOffset": '{"t": {"0": 5}}', "latestOffset": '{"t": {"0": 9}}'}],
     )
     query.recentProgress.pop(0)  # Spark keeps the last ones only
+    stage.ends = 1009
     lines += stage.flow.check(2.0) + stage.flow.check(3.0)
 
     assert [line.split() for line in lines] == [
-        ["lake", "batch", "0", "100", "rows", "1.5", "s", "lag", "?", "3", "late"],
-        ["lake", "batch", "1", "50", "rows", "0.5", "s", "lag", "4", "6", "late"],
+        ["lake", "batch", "0", "100", "read", "10", "written", "1.5", "s", "lag", "?", "3", "late"],
+        ["lake", "batch", "1", "50", "read", "1,990", "written", "0.5", "s", "lag", "1,004,", "65", "s", "6", "late"],
     ]
     known = stage.flow.reported
-    assert (known.rows, known.batch, known.late_rows, known.state_rows, known.state_bytes, known.lag, known.watermark) == (
+    assert (known.rows, known.written, known.batch, known.late_rows, known.state_rows, known.state_bytes, known.lag, known.watermark) == (
         150,
+        2000,
         1,
         6,
         20,
         1000,
-        4,
+        1004,
         "w",
     )
+    stage.ends = 2005  # while a batch runs, which Spark says nothing about
+    assert stage.flow.check(4.0) == []
+    assert (known.lag, known.age_s) == (2000, 65.0)
 
 
 def test_a_flow_is_starting_until_its_source_has_answered() -> None:
@@ -137,14 +151,6 @@ def test_a_flow_is_starting_until_its_source_has_answered() -> None:
     assert not stage.flow.is_starting(4.0)
     stage.flow.check(5.0)
     assert stage.flow.is_starting(5.0)
-
-
-def test_lag_is_the_distance_to_the_end() -> None:
-    end, latest = '{"a": {"0": 5, "1": 7}, "$raftka": {"ids": {"a": "x"}}}', '{"a": {"0": 9, "1": 7, "2": 3}}'
-
-    assert lag_of([{"endOffset": end, "latestOffset": latest}]) == 7
-    assert lag_of([{"endOffset": end, "latestOffset": None}]) is None
-    assert lag_of([]) is None
 
 
 @pytest.mark.parametrize(
@@ -176,3 +182,13 @@ def test_rows_of_topics_are_offsets_and_of_others_what_spark_says() -> None:
     assert rows_of({"numInputRows": 2, "sources": [source(None, json.dumps(ours), 2)]}) == 20
     assert rows_of({"numInputRows": 0, "sources": [source({"t": {"0": 10}}, {"t": {"0": 15, "1": 2}}, 0)]}) == 7
     assert rows_of({"numInputRows": 3, "sources": [source(None, {"t": {"0": 15}}, 3), source({"u": {"0": 1}}, {"u": {"0": 1}}, 0)]}) == 3
+
+
+def test_rows_written_are_not_rows_read() -> None:
+    from raftka.pipeline.flows.supervisor import written_in
+
+    assert written_in({"sink": {"description": "x", "numOutputRows": 7}}) == 7
+    assert written_in({"sink": {"description": "x", "numOutputRows": 0}, "observedMetrics": {}}) == 0
+    assert written_in({"sink": {"description": "files", "numOutputRows": -1}}) is None
+    assert written_in({}) is None
+    assert written_in({"sink": {"numOutputRows": 3}, "observedMetrics": {"raftka_written": {"raftka_written": None}}}) == 0  # no parcel at all

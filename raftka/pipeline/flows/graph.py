@@ -18,11 +18,13 @@ from pyspark.pipelines.graph_element_registry import GraphElementRegistry, graph
 from pyspark.pipelines.output import MaterializedView, Output, Sink, StreamingTable, TemporaryView
 from pyspark.pipelines.source_code_location import SourceCodeLocation
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
 
 from raftka.pipeline.errors import OptionRefused
 from raftka.pipeline.flows.added import register, register_all
 from raftka.pipeline.flows.statements import Statement
-from raftka.pipeline.lake.parcels import ONE_BY_ONE, rows_of
+from raftka.pipeline.flows.supervisor import WRITTEN
+from raftka.pipeline.lake.parcels import COUNT, ONE_BY_ONE, rows_of
 from raftka.pipeline.project import Project
 from raftka.pipeline.spark import LOCAL_FILES
 
@@ -216,7 +218,7 @@ class Graph(GraphElementRegistry):  # type: ignore[misc]
         """A streaming query that goes on where this flow was."""
         target = self._outputs[flow.target]
         writer = (
-            self._frames[flow.name]
+            counted(self._frames[flow.name])
             .writeStream.queryName(flow.name)
             .outputMode("append")
             .trigger(processingTime=f"{round(every_s * 1000)} milliseconds")
@@ -253,6 +255,11 @@ class Graph(GraphElementRegistry):  # type: ignore[misc]
         finally:
             for name, value in before.items():
                 self._spark.conf.unset(name) if value is None else self._spark.conf.set(name, value)
+
+
+def counted(frame: DataFrame) -> DataFrame:
+    """The same rows. Of parcels Spark's reports have the number of the rows inside then; of others they have it anyway."""
+    return frame if rows_of(frame.schema) is None else frame.observe(WRITTEN, f.sum(COUNT).alias(WRITTEN)).drop(COUNT)
 
 
 def _name(plan: Any) -> str:

@@ -1,7 +1,7 @@
 """Streams, tables and sinks that come and go while a pipeline runs. A request that fails leaves everything as it was."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,8 @@ from raftka.pipeline.flows.requests import LARGEST_ANSWER
 from raftka.pipeline.flows.statements import Statement, check_unused, file_of, parse, statement, write
 from raftka.pipeline.flows.supervisor import Supervised
 from raftka.pipeline.project import Project, remove_data
+from raftka.pipeline.running.lag import Lag
+from raftka.pipeline.topics.positions import Position
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
@@ -22,9 +24,17 @@ PATIENCE_S = 10.0  # for brokers and for the end of a batch: the other flows are
 
 
 class Live:
-    def __init__(self, project: Project, graph: "Graph", flows: list[Supervised], every_s: float, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        project: Project,
+        graph: "Graph",
+        flows: list[Supervised],
+        every_s: float,
+        say: Callable[[str], None],
+        lag: Callable[[Sequence[Position]], Lag] = lambda positions: Lag(),
+    ) -> None:
         """`flows`: those that are looked after; this list gets and loses members here."""
-        self._project, self._graph, self._flows, self._every_s, self._say = project, graph, flows, every_s, say
+        self._project, self._graph, self._flows, self._every_s, self._say, self._lag = project, graph, flows, every_s, say, lag
 
     def answer(self, request: JsonObject) -> JsonObject:
         """Raises PipelineError."""
@@ -60,7 +70,7 @@ class Live:
 
     def _start(self, found: Statement) -> None:
         (flow,) = (each for each in self._graph.flows if each.name == found.name)
-        started = Supervised(found.name, partial(self._graph.start, flow, self._every_s), self._graph.checkpoint(flow))
+        started = Supervised(found.name, partial(self._graph.start, flow, self._every_s), self._graph.checkpoint(flow), lag=self._lag)
         started.check(time.monotonic())
         if started.query is None:
             raise PipelineError(str(started.reported.error))

@@ -4,10 +4,11 @@ file."""
 import logging
 import os
 import shutil
-import signal
 import threading
 import time
+import traceback
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -16,9 +17,14 @@ from typing import TYPE_CHECKING, Any
 from raftka.pipeline.errors import PipelineError, Unreachable
 from raftka.pipeline.flows.live import Live
 from raftka.pipeline.flows.requests import clear, serve
-from raftka.pipeline.flows.supervisor import FIRST_PAUSE_S, LONGEST_PAUSE_S, Supervised
+from raftka.pipeline.flows.streams import BOOTSTRAP, connection, load
+from raftka.pipeline.flows.supervisor import FIRST_PAUSE_S, LONGEST_PAUSE_S, Reported, Supervised
 from raftka.pipeline.page import Page, page_of
 from raftka.pipeline.project import Project, held, load_project, write_status
+from raftka.pipeline.running.checks import check
+from raftka.pipeline.running.lag import Ends, LagWatch, ends_of
+from raftka.pipeline.running.metrics import Flows, MetricsPage
+from raftka.pipeline.running.stopping import Stopped, Stopping, end_children
 from raftka.pipeline.spark import is_local, session
 
 if TYPE_CHECKING:
@@ -40,22 +46,27 @@ NOISY = ("py4j", "SQLQueryContextLogger", "DataFrameQueryContextLogger")  # what
 Say = Callable[[str], None]
 
 
-def run(folder: Path, *, every_s: float, port: int | None, master: str | None, config: Mapping[str, str], say: Say) -> None:
-    """Returns after SIGTERM or Ctrl-C. Raises PipelineError."""
-    stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
+def run(
+    folder: Path, *, every_s: float, port: int | None, master: str | None, config: Mapping[str, str], say: Say, metrics: int | None = None
+) -> None:
+    """Returns after SIGTERM or Ctrl-C. Raises PipelineError, within a second for what is wrong with the project's files. `metrics`: a port."""
+    stopping = Stopping()
     for noisy in NOISY:
         logging.getLogger(noisy).setLevel(logging.CRITICAL + 1)
     project = load_project(folder)
+    check(project)
     project.state.mkdir(exist_ok=True)
-    with held(project) as lock, Pages(project, port, say):
-        running = Running(project, lock, every_s, say)
-        try:
-            running.begin(master, config, stopping)
-            running.supervise(stopping)
-        finally:
-            running.end()
+    try:
+        with ExitStack() as held_open:
+            with stopping.start():
+                lock = held_open.enter_context(held(project))
+                running = held_open.enter_context(Running(project, lock, every_s, say))
+                held_open.enter_context(Pages(project, port, say))
+                held_open.enter_context(Metrics(metrics, running.reported, say))
+                running.begin(master, config, stopping)
+            running.supervise(stopping.event)
+    except Stopped:
+        say(f"{project.name}: stopped before it had begun")
 
 
 class Running:
@@ -64,26 +75,77 @@ class Running:
         self._spark: SparkSession | None = None
         self._flows: list[Supervised] = []
         self._live: Live | None = None
+        self._lags: LagWatch | None = None
         self._written = float("-inf")
 
-    def begin(self, master: str | None, config: Mapping[str, str], stopping: threading.Event) -> None:
+    def __enter__(self) -> "Running":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and issubclass(kind, Stopped):
+            end_children()
+            self._stop_lag()
+            self._write_status("stopped", at_once=True)
+        else:
+            self.end()
+
+    def reported(self) -> Mapping[str, Reported]:
+        return {flow.name: flow.reported for flow in list(self._flows)}
+
+    def begin(self, master: str | None, config: Mapping[str, str], stopping: Stopping) -> None:
+        """Raises PipelineError, whatever Spark or a definition raises: the traceback is in the log then."""
+        try:
+            self._begin(master, config, stopping)
+        except PipelineError:
+            raise
+        except Exception as error:
+            if stopping.event.is_set():
+                raise
+            raise PipelineError(f"{self._sentence(error)}. All of it is in {self._log}") from None
+
+    def _sentence(self, error: Exception) -> str:
+        from raftka.pipeline.flows.added import sentence
+
+        with suppress(OSError), self._log.open("a") as log:
+            log.write("".join(traceback.format_exception(error)))
+        frames = [each for each in traceback.extract_tb(error.__traceback__) if each.filename.startswith(f"{self._project.folder}/")]
+        where = f"{frames[-1].filename}, line {frames[-1].lineno}: " if frames else ""
+        return where + " ".join(f"{type(error).__name__}: {sentence(error)}".split()).rstrip(".")
+
+    @property
+    def _log(self) -> Path:
+        return self._project.state / "spark.log"
+
+    def _begin(self, master: str | None, config: Mapping[str, str], stopping: Stopping) -> None:
         settings = {**STATIC, **self._project.configuration, **config}
         if is_local({**settings, **({"spark.master": master} if master else {})}) and "," not in str(self._project.folder):  # Spark's is a list
             settings.setdefault("spark.local.dir", str(self._emptied()))
         self._write_status("starting")
-        log = self._project.state / "spark.log"
-        self._spark = session(self._project.name, settings, master=master, log=log, held=self._lock)
+        self._spark = session(self._project.name, settings, master=master, log=self._log, held=self._lock)
+        stopping.listen()
         self._spark.sparkContext.setLogLevel("WARN")
         self._java = self._spark.sparkContext._gateway.proc
-        self._say(f"{self._project.name}: Spark {self._spark.version} is there, its log goes to {log}")
-        graph = self._loaded(stopping)
+        self._say(f"{self._project.name}: Spark {self._spark.version} is there, its log goes to {self._log}")
+        graph = self._loaded(stopping.event)
         if graph is None:
             return
+        watch = self._watch_lag()
         for flow in graph.streams():
             checkpoint = graph.checkpoint(flow)
-            self._flows.append(Supervised(flow.name, partial(graph.start, flow, self._every_s), checkpoint))
+            self._flows.append(Supervised(flow.name, partial(graph.start, flow, self._every_s), checkpoint, lag=watch.lag))
+        watch.start()
         clear(self._project)
-        self._live = Live(self._project, graph, self._flows, self._every_s, self._say)
+        self._live = Live(self._project, graph, self._flows, self._every_s, self._say, watch.lag)
+
+    def _watch_lag(self) -> LagWatch:
+        path = self._project.folder / "streams.yml"
+        ends = ends_of(load(path)) if path.is_file() else Ends({}, connection(os.environ.get(BOOTSTRAP, "localhost:9092"), None))
+        self._lags = LagWatch(ends, lambda: [position for flow in list(self._flows) for position in flow.committed or ()])
+        return self._lags
+
+    def _stop_lag(self) -> None:
+        if self._lags is not None:
+            self._lags.stop()
 
     def _emptied(self) -> Path:
         """The folder for blocks and for what flows share. A Java that was killed has left its own there."""
@@ -127,11 +189,11 @@ class Running:
         ended = self._java.poll()
         if ended is not None:
             self._spark = None  # nothing of it can be asked any more
-            log = self._project.state / "spark.log"
-            raise PipelineError(f"Java ended with exit code {ended}; {log} may say why. Nothing is lost: next step: run it again")
+            raise PipelineError(f"Java ended with exit code {ended}; {self._log} may say why. Nothing is lost: next step: run it again")
 
     def end(self) -> None:
         """Between two batches, where there is such a moment: else what a batch has sent to topics it sends again at the next start."""
+        self._stop_lag()
         if self._spark is None:
             return
         self._write_status("stopping", at_once=True)
@@ -178,6 +240,24 @@ class Pages:
         if self._page is not None:
             self._page.start()
             self._say(f"the map is at {self._page.url}")
+
+    def __exit__(self, *exception: object) -> None:
+        if self._page is not None:
+            self._page.stop()
+
+
+class Metrics:
+    """The page for Prometheus, where it is wanted."""
+
+    def __init__(self, port: int | None, flows: Flows, say: Say) -> None:
+        """Raises PipelineError."""
+        self._page = None if port is None else MetricsPage(port, flows)
+        self._say = say
+
+    def __enter__(self) -> None:
+        if self._page is not None:
+            self._page.start()
+            self._say(f"metrics are at {self._page.url}")
 
     def __exit__(self, *exception: object) -> None:
         if self._page is not None:

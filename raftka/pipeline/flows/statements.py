@@ -45,6 +45,9 @@ class Statement:
 
     @property
     def target(self) -> str:
+        """Where its rows go; a STREAM has none of its own."""
+        if self.kind == "TABLE":
+            return f"delta {TABLES}/{self.name}"
         if self.topic is not None:
             return f"topic {self.topic}"
         return f"delta {self.path}" if self.path is not None else ""

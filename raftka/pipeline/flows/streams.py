@@ -32,6 +32,7 @@ from raftka.pipeline.errors import OptionRefused, PipelineError
 from raftka.pipeline.records.fields import ADDED, Envelope, Field, envelope, fields
 from raftka.pipeline.records.registry_client import RegistryAccess
 from raftka.pipeline.topics.security import FILE_OPTION
+from raftka.pipeline.yaml_text import read_yaml
 
 if TYPE_CHECKING:
     from raftka.pipeline.records.decoding import Decoder
@@ -154,14 +155,12 @@ def set_cluster(bootstrap: str | None, config: Path | None) -> None:
 
 def load(path: Path) -> Declared:
     """Raises PipelineError."""
-    import yaml
-
     try:
-        return replace(declared(yaml.safe_load(path.read_text()), path.parent), file=path.absolute())
+        told = read_yaml(path)
     except FileNotFoundError:
         raise PipelineError(f"{path} is not there. `raftka pipeline init trucks DIR` writes a project to begin with") from None
-    except yaml.YAMLError as error:
-        raise OptionRefused(f"{path} is no YAML: {error}") from None
+    try:
+        return replace(declared(told, path.parent), file=path.absolute())
     except OptionRefused as error:
         raise OptionRefused(f"{path}: {error}") from None
 
@@ -173,7 +172,7 @@ def declared(told: object, folder: Path, environment: Mapping[str, str] = os.env
     bootstrap = environment.get(BOOTSTRAP) or str(document.get("bootstrap", "localhost:9092"))
     security = Path(named).absolute() if (named := environment.get(SECURITY)) else _security(document.get("security"), folder)
     registry = _registry(document["registry"], "registry", folder, environment, environment.get(REGISTRY_URL)) if "registry" in document else None
-    given = {_name(name): _mapping(each, name) for name, each in _mapping(document.get("streams", {}), "streams").items()}
+    given = {_name(name): _mapping(each, name) for name, each in _mapping(document.get("streams") or {}, "streams").items()}
     elsewhere = {name: each for name, each in given.items() if specs.kind_of(each, specs.SOURCES) is not None}
     streams = tuple(_stream(name, each, folder, registry, environment) for name, each in given.items() if name not in elsewhere)
     sources = tuple(specs.source(name, each, folder) for name, each in elsewhere.items())
@@ -222,13 +221,13 @@ def _stream(name: str, told: Mapping[str, object], folder: Path, registry: Regis
     if "protobuf" in formats and registry is None:
         raise OptionRefused(f"{name}: Protobuf needs a registry, such as `registry: http://localhost:8081`")
     schemas = _schemas(folder / str(told.get("schemas", "schemas"))) if "avro" in formats and registry is None else {}
-    options = {"startingOffsets": "earliest"} | {key: str(value) for key, value in _mapping(told.get("options", {}), f"{name}.options").items()}
+    options = {"startingOffsets": "earliest"} | specs.plain_options(told.get("options") or {}, f"{name}.options")
     watermark = _watermark(told.get("watermark"), name)
     shared = told.get("shared", True)
     if not isinstance(shared, bool):
         raise OptionRefused(f"{name}.shared is {shared!r}: true or false")
     registry = None if formats == ("string",) else registry
-    return StreamSpec(_name(name), str(told["topic"]), formats, wanted, schemas, watermark, options, registry, found, shared)
+    return StreamSpec(_name(name), _text(told, "topic", name), formats, wanted, schemas, watermark, options, registry, found, shared)
 
 
 def _registry(told: object, where: str, folder: Path, environment: Mapping[str, str], url: str | None = None) -> RegistryAccess:
@@ -275,27 +274,46 @@ def _schemas(folder: Path) -> dict[int, Json]:
 def _output(name: str, told: Mapping[str, Json], folder: Path, kafka: Mapping[str, str]) -> Output:
     wanted = specs.columns(told.get("columns"), name)
     if specs.kind_of(told, specs.SINKS) is not None:
-        return Output(_name(name), told.get("from"), None, None, None, {}, sink=specs.sink(name, told, folder, kafka), columns=wanted)
+        return Output(_name(name), _from(told, name), None, None, None, {}, sink=specs.sink(name, told, folder, kafka), columns=wanted)
     _refuse_unknown(told, OUTPUT, name)
     if ("topic" in told) == ("delta" in told):
         raise OptionRefused(f"{name}: where to? `topic: NAME` or `delta: PATH`, or one of {', '.join(specs.SINKS)}")
-    options = {key: str(value) for key, value in _mapping(told.get("options", {}), f"{name}.options").items()}
-    config = {key: str(value) for key, value in _mapping(told.get("config", {}), f"{name}.config").items()}
+    options = specs.plain_options(told.get("options") or {}, f"{name}.options")
+    config = specs.plain_options(told.get("config") or {}, f"{name}.config")
+    key = _text(told, "key", name) if "topic" in told and "key" in told else None
+    if unused := [each for each in ("partitions", "config") if each in told and "topic" not in told]:
+        raise OptionRefused(f"{name} has {unused[0]}, which is of topics")
     if "delta" in told:
         options |= specs.keyed_options(name, told, options)
     elif wrong := [each for each in ("mode", "order", "delete") if each in told]:
         raise OptionRefused(f"{name} has {wrong[0]}, which is of lakes: records of a topic are added, and the newest one of a key counts")
     return Output(
         _name(name),
-        told.get("from"),
-        told.get("topic"),
-        _path(str(told["delta"]), folder) if "delta" in told else None,
-        told.get("key") if "topic" in told else None,
+        _from(told, name),
+        _text(told, "topic", name) if "topic" in told else None,
+        _path(_text(told, "delta", name), folder) if "delta" in told else None,
+        key,
         options,
-        int(told.get("partitions", 0)),
+        _count(told.get("partitions", 0), f"{name}.partitions"),
         config,
         columns=wanted,
     )
+
+
+def _text(told: Mapping[str, Json], key: str, name: str) -> str:
+    if isinstance(told[key], bool) or not isinstance(told[key], str | int) or not str(told[key]).strip():
+        raise OptionRefused(f"{name}.{key} is {told[key]!r}: it is to be a text")
+    return str(told[key])
+
+
+def _from(told: Mapping[str, Json], name: str) -> str | None:
+    return None if told.get("from") is None else _text(told, "from", name)
+
+
+def _count(told: object, where: str) -> int:
+    if isinstance(told, bool) or not isinstance(told, int) or told < 0:
+        raise OptionRefused(f"{where} is {told!r}: it is to be a whole number")
+    return told
 
 
 def _security(told: object, folder: Path) -> Path | None:
@@ -315,7 +333,8 @@ def _page(told: object, folder: Path, outputs: Sequence[Output]) -> Shown | None
         raise OptionRefused("page has no positions: which compacted topic is it to show?")
     fences = folder / str(page["fences"]) if "fences" in page else None
     title, noun = (str(page.get(name, default)) for name, default in (("title", TITLE), ("noun", NOUN)))
-    return Shown(str(page["positions"]), page.get("alerts"), fences, _history(page.get("history"), outputs), title, noun)
+    alerts = _text(page, "alerts", "page") if page.get("alerts") is not None else None
+    return Shown(_text(page, "positions", "page"), alerts, fences, _history(page.get("history"), outputs), title, noun)
 
 
 def _history(told: object, outputs: Sequence[Output]) -> History | None:

@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from raftka.json_values import Json
+from raftka.pipeline.errors import sentence_in
+from raftka.pipeline.running.lag import Lag, committed_in, positions_of
+from raftka.pipeline.topics.positions import Position
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 STARTING = ("Initializing", "Getting offsets")  # as a query tells its status before its source has answered
 STARTING_S = 20.0
+WRITTEN = "raftka_written"  # a metric of Spark's reports: rows that go to the output in parcels
 SHOWN = 400  # characters of an error that is not known
 
 # (what Spark says, what that means, the next step)
@@ -50,10 +54,12 @@ class Reported:
 
     state: str = "starting"
     batch: int = -1
-    rows: int = 0  # since this process began
+    rows: int = 0  # read, since this process began: of topics the offsets
+    written: int | None = None  # rows that went to the output; None: not known
     rows_per_second: float = 0.0
     seconds: float = 0.0  # of the last batch with rows
-    lag: int | None = None  # offsets that were there and not read, as of the last batch
+    lag: int | None = None  # offsets that are in the topics now, and not committed
+    age_s: float | None = None  # of the oldest record among them
     state_rows: int = 0
     state_bytes: int = 0
     late_rows: int = 0  # dropped, since this process began
@@ -71,9 +77,11 @@ class Supervised:
     start: Callable[[], "StreamingQuery"]
     checkpoint: str = ""
     reported: Reported = field(default_factory=Reported)
+    lag: Callable[[Sequence[Position]], Lag] = lambda positions: Lag()
 
     def __post_init__(self) -> None:
         self.query: Any = None  # a StreamingQuery while it runs
+        self.committed: tuple[Position, ...] | None = None  # in its topics; None: not known yet
         self._again = float("-inf")
         self._failed_in_a_row = 0
         self._last: tuple[str, int, str] | None = None
@@ -87,6 +95,16 @@ class Supervised:
         return str(self.query.status["message"]).startswith(STARTING)
 
     def check(self, now: float) -> list[str]:
+        if self.committed is None:
+            self.committed = committed_in(self.checkpoint)
+        lines = self._checked(now)
+        self._measure()
+        return lines
+
+    def _measure(self) -> None:
+        self.reported.lag, self.reported.age_s = self.lag(self.committed or ())
+
+    def _checked(self, now: float) -> list[str]:
         if self.query is None:
             return self._try(now) if now >= self._again else []
         lines = [line for progress in self._news() if (line := self._report(progress)) is not None]
@@ -125,19 +143,29 @@ class Supervised:
         known, rows = self.reported, rows_of(progress)
         known.state, known.error, known.at = "running", None, str(progress["timestamp"])
         self._failed_in_a_row, self._reported_since = 0, True
-        known.lag = lag_of(progress.get("sources", ()))
+        self.committed = positions_of(progress.get("sources") or ())
+        self._measure()
         operators: Sequence[Mapping[str, Json]] = progress.get("stateOperators") or ()
         known.state_rows = sum(int(each.get("numRowsTotal", 0)) for each in operators)
         known.state_bytes = sum(int(each.get("memoryUsedBytes", 0)) for each in operators)
         known.late_rows += sum(int(each.get("numRowsDroppedByWatermark", 0)) for each in operators)
         known.watermark = (progress.get("eventTime") or {}).get("watermark", known.watermark)
         known.rows_per_second = float(progress.get("processedRowsPerSecond") or 0.0) if rows else 0.0
-        if rows == 0:
+        written = written_in(progress)
+        if written is not None:
+            known.written = (known.written or 0) + written
+        if rows == 0 and not written:
             return None
         known.rows += rows
         known.batch, known.seconds = int(progress["batchId"]), progress.get("batchDuration", 0) / 1000
-        lag, late = "?" if known.lag is None else f"{known.lag:,}", f"  {known.late_rows:,} late" if known.late_rows else ""
-        return f"{self.name:<14} batch {known.batch:<6} {rows:>9,} rows  {known.seconds:>6.1f} s  lag {lag}{late}"
+        late = f"  {known.late_rows:,} late" if known.late_rows else ""
+        return (
+            f"{self.name:<14} batch {known.batch:<6} {rows:>9,} read {_number(written):>9} written  {known.seconds:>6.1f} s  lag {shown(known)}{late}"
+        )
+
+
+def _number(value: int | None) -> str:
+    return "?" if value is None else f"{value:,}"
 
 
 def rows_of(progress: Mapping[str, Json]) -> int:
@@ -152,14 +180,20 @@ def rows_of(progress: Mapping[str, Json]) -> int:
     return total if sources else int(progress.get("numInputRows") or 0)
 
 
-def lag_of(sources: Sequence[Mapping[str, object]]) -> int | None:
-    """None: nothing is known."""
-    total: int | None = None
-    for source in sources:
-        end, latest = _offsets(source.get("endOffset")), _offsets(source.get("latestOffset"))
-        if latest:
-            total = (total or 0) + sum(max(0, offset - end.get(where, 0)) for where, offset in latest.items())
-    return total
+def written_in(progress: Mapping[str, Json]) -> int | None:
+    """Rows that went to the output; None: Spark does not say, as of files."""
+    observed = (progress.get("observedMetrics") or {}).get(WRITTEN)
+    if observed is not None:
+        return int(observed[WRITTEN] or 0)  # a row of Spark's, or a mapping
+    rows = (progress.get("sink") or {}).get("numOutputRows")
+    return int(rows) if rows is not None and rows >= 0 else None
+
+
+def shown(known: Reported) -> str:
+    """The lag as a line says it."""
+    if known.lag is None:
+        return "?"
+    return f"{known.lag:,}" + (f", {known.age_s:,.0f} s" if known.lag and known.age_s is not None else "")
 
 
 def _offsets(told: object) -> dict[tuple[str, str], int]:
@@ -180,9 +214,8 @@ def _told(told: object) -> Mapping[str, Json]:
 
 def explained(why: str, checkpoint: str = "") -> str:
     """Turn an error of Spark into cause and next step."""
-    ours = re.findall(r"raftka\.pipeline\.errors\.\w+: (.*)", why)
-    if ours:
-        return str(ours[-1]).strip().rstrip(".")
+    if (ours := sentence_in(why)) is not None:
+        return ours.rstrip(".")
     for pattern, meaning, step in KNOWN:
         if (match := re.search(pattern, why)) is not None:
             return f"{meaning} ({match[0]}). Next step: {step.format(checkpoint=checkpoint)}"

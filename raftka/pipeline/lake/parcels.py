@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import BinaryType, StructField, StructType
+from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 COLUMN = "_raftka_rows"
+COUNT = "_raftka_count"  # how many rows are in the value: who writes them counts by it, and drops it
 SHAPE = "raftka.rows"  # in the metadata of that column: what the rows look like, as Spark writes schemas
 BYTES = 4 << 20  # about, of the rows in one value
 ONE_BY_ONE = {"spark.sql.execution.arrow.maxRecordsPerBatch": "1"}  # of a query with them: more at a time would wait in Java's memory
@@ -17,12 +18,14 @@ ONE_BY_ONE = {"spark.sql.execution.arrow.maxRecordsPerBatch": "1"}  # of a query
 
 def parceled(rows: StructType, newest: Sequence[str] = ()) -> StructType:
     """The columns of the frame. `newest`: columns of which it has the largest value of each parcel."""
-    return StructType([StructField(COLUMN, BinaryType(), True, {SHAPE: rows.json()}), *(rows[name] for name in newest)])
+    return StructType(
+        [StructField(COLUMN, BinaryType(), True, {SHAPE: rows.json()}), StructField(COUNT, LongType()), *(rows[name] for name in newest)]
+    )
 
 
 def rows_of(schema: StructType) -> StructType | None:
     """The columns of the rows; None: they are no parcels."""
-    metadata = schema[0].metadata if schema.names == [COLUMN] else {}
+    metadata = schema[0].metadata if schema.names in ([COLUMN], [COLUMN, COUNT]) else {}
     return StructType.fromJson(json.loads(metadata[SHAPE])) if SHAPE in metadata else None
 
 
@@ -35,7 +38,8 @@ def packed(batches: Iterable[pa.RecordBatch], newest: Sequence[str] = ()) -> Ite
             with pa.ipc.new_stream(sink, some.schema) as writer:
                 writer.write_batch(some)
             largest = [pa.array([pc.max(some.column(name)).as_py()], some.column(name).type) for name in newest]
-            yield pa.RecordBatch.from_arrays([_one(sink.getvalue()), *largest], names=[COLUMN, *newest])
+            count = pa.array([some.num_rows], pa.int64())
+            yield pa.RecordBatch.from_arrays([_one(sink.getvalue()), count, *largest], names=[COLUMN, COUNT, *newest])
 
 
 def _one(data: pa.Buffer) -> pa.Array:
