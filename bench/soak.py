@@ -73,12 +73,15 @@ def kill_all(rounds: int, seed: int) -> bool:
         system.create_topic(PROBE, 1, {"min.insync.replicas": "2"})
         tally, servers = Tally(keys), system.processes.bootstrap_servers
         sender, reader = Sender(servers, TOPIC, tally), Reader(servers, TOPIC, PARTITIONS, tally)
-        stopped = threading.Event()
-        sending = threading.Thread(target=_send, args=(sender, keys, stopped), daemon=True)
+        stopped, failures = threading.Event(), list[BaseException]()
+        sending = threading.Thread(target=_send, args=(sender, keys, stopped, failures), daemon=True)
+        reader.on_failure = failures.append
         reader.start()
         sending.start()
         for done in range(rounds):
             stopped.wait(chance.uniform(*LIVE_SECONDS))
+            if failures:
+                raise failures[0]
             for node_id in (1, 2, 3):
                 system.signal(node_id, signal.SIGKILL)
             for node_id in (1, 2, 3):
@@ -88,18 +91,23 @@ def kill_all(rounds: int, seed: int) -> bool:
             print(f"round {done + 1:4}  acknowledged {tally.acknowledged:9,}  read {tally.read_count:9,}  back after {seconds:.2f} s", flush=True)
         stopped.set()
         sending.join()
+        if failures:
+            raise failures[0]
         sender.finish()
         reader.finish()
         sender.close()
     verdict = tally.verdict()
-    demo.report(verdict, (), hashes=True)
+    demo.report(verdict, (), hashes=True, foreign=tally.foreign)
     return not (verdict.lost or verdict.duplicated or verdict.out_of_order)
 
 
-def _send(sender: Sender, keys: list[bytes], stopped: threading.Event) -> None:
-    while not stopped.wait(0.01):
-        for key in keys:
-            sender.send(key, b"x" * 200)
+def _send(sender: Sender, keys: list[bytes], stopped: threading.Event, failures: list[BaseException]) -> None:
+    try:
+        while not stopped.wait(0.01):
+            for key in keys:
+                sender.send(key, b"x" * 200)
+    except BaseException as error:  # a load that ended would look like one that is good
+        failures.append(error)
 
 
 def file(mib: int, seed: int) -> bool:

@@ -21,7 +21,7 @@ from raftka.cluster.plan import plan_cluster
 from raftka.cluster.ports import HeldPorts
 from raftka.cluster.processes import ClusterFailed, Processes
 from raftka.cluster.tally import Tally, Verdict
-from raftka.cluster.traffic import Reader, Sender
+from raftka.cluster.traffic import Reader, ReaderFailed, Sender
 from raftka.cluster.view import View
 
 TOPIC, PARTITIONS = "trucks_gps", 10  # as in Kafka's introductions
@@ -127,6 +127,7 @@ class Show:
         self._listen_for_the_end()
         sender = Sender(self.cluster.bootstrap_servers, TOPIC, self.tally)
         reader = Reader(self.cluster.bootstrap_servers, TOPIC, PARTITIONS, self.tally)
+        reader.on_failure = self._reader_failed
         reader.start()
         self._view.start()
         try:
@@ -139,6 +140,10 @@ class Show:
             sender.close()
             self._view.stop()
         return self.tally.verdict()
+
+    def _reader_failed(self, error: BaseException) -> None:
+        self._view.say(f"the reader failed: {type(error).__name__} {error}")
+        self._stopping = True
 
     def _listen_for_the_end(self) -> None:
         def stop(number: int, _frame: object) -> None:
@@ -211,7 +216,8 @@ class Show:
             admin.close()
 
 
-def report(verdict: Verdict, outages: Sequence[Outage], *, hashes: bool) -> None:
+def report(verdict: Verdict, outages: Sequence[Outage], *, hashes: bool, foreign: int = 0) -> None:
+    """`foreign`: records of others that were passed by."""
     gaps = ", ".join("nothing was sent there after it" if o.seconds is None else f"{o.seconds:.2f} s" for o in outages)
     rows = [
         ("acknowledged", f"{verdict.acknowledged:,}"),
@@ -222,6 +228,8 @@ def report(verdict: Verdict, outages: Sequence[Outage], *, hashes: bool) -> None
     ]
     if gaps:
         rows.append(("time without a leader", f"{gaps}   (SIGKILL to the next acknowledgement on its partition)"))
+    if foreign:
+        rows.append(("records of others", f"{foreign:,}   (passed by)"))
     if verdict.given_up:
         rows.append(("never acknowledged", f"{verdict.given_up:,}"))
     if hashes:
@@ -244,7 +252,7 @@ def play(source: Source, folder: Path, *, hashes: bool, ports: Sequence[int] = (
             print(f"bootstrap.servers={cluster.bootstrap_servers}", flush=True)
             show = Show(cluster, source)
             verdict = show.run()
-            report(verdict, show.outages, hashes=hashes)
+            report(verdict, show.outages, hashes=hashes, foreign=show.tally.foreign)
             cluster.stop()
             return verdict.good
         finally:
@@ -265,7 +273,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         source = Lines(options.file) if options.file else Trucks(endless=options.stay)
         good = play(source, folder, hashes=options.file is not None, ports=STAY_PORTS if options.stay else ())
-    except ClusterFailed as error:
+    except (ClusterFailed, ReaderFailed) as error:
         print(f"demo: {error}", file=sys.stderr)
     except KeyboardInterrupt:
         good = True  # before anything was sent

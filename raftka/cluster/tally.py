@@ -4,9 +4,12 @@ Records of a key carry a number that counts from 0. One thread sends, another ac
 """
 
 import hashlib
+import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import sha256
+
+NUMBER, RUN = "n", "run"  # names of headers
 
 
 @dataclass(slots=True)
@@ -44,6 +47,8 @@ class Tally:
         self.keys = {key: KeyTally() for key in keys}
         self.acknowledged_of: dict[int, int] = {}  # by partition
         self.read_of: dict[int, int] = {}
+        self.run = secrets.token_hex(8).encode()  # its records carry this beside their number: others may write to the same topic
+        self.foreign = 0  # records of others, which were passed by
 
     def send(self, key: bytes, value: bytes) -> int:
         """The number that the record must carry."""
@@ -58,6 +63,20 @@ class Tally:
         tally.partition = partition
         tally.acknowledged[number] = 1
         self.acknowledged_of[partition] = self.acknowledged_of.get(partition, 0) + 1
+
+    def read_record(self, key: bytes | None, headers: Iterable[tuple[str, bytes | None]], value: bytes | None, partition: int) -> None:
+        """Count a record, its own or another one's."""
+        found = dict(headers)
+        number = found.get(NUMBER) or b""
+        tally = self.keys.get(key) if key is not None else None
+        if found.get(RUN) != self.run or tally is None or value is None or not number.isdigit() or int(number) >= len(tally.times_read):
+            self.foreign += 1
+            return
+        self.read(key or b"", int(number), value, partition)
+
+    def headers_of(self, number: int) -> list[tuple[str, bytes]]:
+        """The headers of a record of this tally."""
+        return [(NUMBER, b"%d" % number), (RUN, self.run)]
 
     def read(self, key: bytes, number: int, value: bytes, partition: int) -> None:
         tally = self.keys[key]

@@ -1,6 +1,7 @@
 """A real client's two halves for the demo and the long runs: an idempotent producer and a consumer by partition, both kafka-python.
 
-Every record's number travels in a header, so what was lost or came twice can be told from any content. Knows no node.
+Every record's number travels in a header, so what was lost or came twice can be told from any content. Records of others in the same topic are passed
+by and counted. Knows no node.
 """
 
 import logging
@@ -27,6 +28,10 @@ QUIET_SECONDS = 30.0  # so long may the end of a partition take to arrive
 logging.getLogger("kafka").setLevel(logging.CRITICAL)  # a broken connection is what this is about
 
 
+class ReaderFailed(Exception):
+    """What came back is not known."""
+
+
 class Sender:
     """Used by one thread; acknowledgements come on the client's own."""
 
@@ -48,7 +53,7 @@ class Sender:
     def send(self, key: bytes, value: bytes) -> None:
         self._slots.acquire()
         number = self._tally.send(key, value)
-        future = self._producer.send(self._topic, key=key, value=value, headers=[("n", b"%d" % number)])
+        future = self._producer.send(self._topic, key=key, value=value, headers=self._tally.headers_of(number))
         future.add_callback(partial(self._acknowledged, key, number))
         future.add_errback(lambda error: self._slots.release())
 
@@ -78,19 +83,21 @@ class Reader(threading.Thread):
         self._last = threading.Event()
         self._stopped = threading.Event()
         self.failure: BaseException | None = None
+        self.on_failure: Callable[[BaseException], None] = lambda error: None
 
     def run(self) -> None:
         try:
             self._read()
-        except BaseException as error:  # told by who joins us
+        except BaseException as error:  # `finish` raises it; who waits for something else is told at once
             self.failure = error
+            self.on_failure(error)
 
     def finish(self) -> None:
-        """Raises what went wrong while reading."""
+        """Raises ReaderFailed."""
         self._last.set()
         self.join()
         if self.failure is not None:
-            raise self.failure
+            raise ReaderFailed(f"the reader failed: {type(self.failure).__name__} {self.failure}") from self.failure
 
     def stop(self) -> None:
         self._stopped.set()
@@ -126,5 +133,5 @@ class Reader(threading.Thread):
     def _take(self, polled: "dict[TopicPartition, list[ConsumerRecord]]") -> int:
         for where, records in polled.items():
             for record in records:
-                self._tally.read(record.key, int(record.headers[0][1]), record.value, where.partition)
+                self._tally.read_record(record.key, record.headers, record.value, where.partition)
         return len(polled)

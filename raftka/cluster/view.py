@@ -66,8 +66,11 @@ class View(threading.Thread):
         due = time.monotonic() + SECONDS
         while not self._ended.wait(max(0.0, due - time.monotonic())):
             due += SECONDS
-            self._read_metadata()
-            show()
+            try:
+                self._read_metadata()
+                show()
+            except Exception as error:  # the display goes on: without it nobody would see anything
+                self.say(f"the display failed: {type(error).__name__} {error}")
 
     def _read_metadata(self) -> None:
         """Ask until one knows the topic: who has just come back may not."""

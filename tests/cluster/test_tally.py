@@ -70,3 +70,31 @@ def test_the_busiest_partition_and_its_records() -> None:
 
     assert tally.busiest() == 7
     assert tally.sent_to(7) == {B: 4}
+
+
+def test_records_of_others_are_passed_by_and_counted() -> None:
+    tally, other = Tally([A]), Tally([A])
+    for _ in range(3):
+        tally.acknowledge(A, tally.send(A, b"v"), 0)
+    own = tally.headers_of(1)
+    foreign: list[tuple[bytes | None, list[tuple[str, bytes | None]], bytes | None]] = [
+        (A, [], b"v"),
+        (None, [], None),
+        (None, [*own], b"v"),
+        (b"nobody", [*own], b"v"),
+        (A, [("n", b"1")], b"v"),
+        (A, [*other.headers_of(1)], b"v"),
+        (A, [("x", b"y"), *own[1:]], b"v"),
+        (A, [("n", None), *own[1:]], b"v"),
+        (A, [("n", b"-1"), *own[1:]], b"v"),
+        (A, [("n", b"\xff"), *own[1:]], b"v"),
+        (A, [*tally.headers_of(3)], b"v"),
+        (A, [*own], None),
+    ]
+    for key, headers, value in foreign:
+        tally.read_record(key, headers, value, 0)
+    for number in range(3):
+        tally.read_record(A, tally.headers_of(number), b"v", 0)
+
+    assert tally.foreign == len(foreign)
+    assert tally.verdict().good
