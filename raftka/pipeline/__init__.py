@@ -14,4 +14,8 @@ def __getattr__(name: str) -> object:
         from raftka.pipeline.spark import session
 
         return session
+    if name == "decode":
+        from raftka.pipeline.topics.values import decode
+
+        return decode
     raise AttributeError(name)

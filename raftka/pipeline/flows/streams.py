@@ -171,7 +171,9 @@ def declared(told: object, folder: Path, environment: Mapping[str, str] = os.env
     _refuse_unknown(document, DOCUMENT, "it")
     bootstrap = environment.get(BOOTSTRAP) or str(document.get("bootstrap", "localhost:9092"))
     security = Path(named).absolute() if (named := environment.get(SECURITY)) else _security(document.get("security"), folder)
-    registry = _registry(document["registry"], "registry", folder, environment, environment.get(REGISTRY_URL)) if "registry" in document else None
+    registry = (
+        registry_access(document["registry"], "registry", folder, environment, environment.get(REGISTRY_URL)) if "registry" in document else None
+    )
     given = {_name(name): _mapping(each, name) for name, each in _mapping(document.get("streams") or {}, "streams").items()}
     elsewhere = {name: each for name, each in given.items() if specs.kind_of(each, specs.SOURCES) is not None}
     streams = tuple(_stream(name, each, folder, registry, environment) for name, each in given.items() if name not in elsewhere)
@@ -215,12 +217,12 @@ def _stream(name: str, told: Mapping[str, object], folder: Path, registry: Regis
     if "registry" in told and "schemas" in told:
         raise OptionRefused(f"{name}: its schemas are in a registry or in a folder, not in both")
     if "registry" in told:
-        registry = _registry(told["registry"], f"{name}.registry", folder, environment)
+        registry = registry_access(told["registry"], f"{name}.registry", folder, environment)
     elif "schemas" in told:
         registry = None
     if "protobuf" in formats and registry is None:
         raise OptionRefused(f"{name}: Protobuf needs a registry, such as `registry: http://localhost:8081`")
-    schemas = _schemas(folder / str(told.get("schemas", "schemas"))) if "avro" in formats and registry is None else {}
+    schemas = schemas_in(folder / str(told.get("schemas", "schemas"))) if "avro" in formats and registry is None else {}
     options = {"startingOffsets": "earliest"} | specs.plain_options(told.get("options") or {}, f"{name}.options")
     watermark = _watermark(told.get("watermark"), name)
     shared = told.get("shared", True)
@@ -230,7 +232,7 @@ def _stream(name: str, told: Mapping[str, object], folder: Path, registry: Regis
     return StreamSpec(_name(name), _text(told, "topic", name), formats, wanted, schemas, watermark, options, registry, found, shared)
 
 
-def _registry(told: object, where: str, folder: Path, environment: Mapping[str, str], url: str | None = None) -> RegistryAccess:
+def registry_access(told: object, where: str, folder: Path, environment: Mapping[str, str], url: str | None = None) -> RegistryAccess:
     """A URL, several with commas between them, or a mapping. The password is in the environment. `url` goes before what is told."""
     given = {"url": told} if isinstance(told, str) else _mapping(told, where)
     _refuse_unknown(given, REGISTRY, where)
@@ -257,7 +259,7 @@ def _watermark(told: object, name: str) -> tuple[str, str] | None:
     raise OptionRefused(f"{name}.watermark is {told!r}: `10 seconds`, or {{column: sent, delay: 10 seconds}}")
 
 
-def _schemas(folder: Path) -> dict[int, Json]:
+def schemas_in(folder: Path) -> dict[int, Json]:
     found = {}
     for path in sorted(folder.glob("*.avsc")):
         if not path.stem.isdecimal():
