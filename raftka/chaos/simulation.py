@@ -41,11 +41,12 @@ from raftka.chaos.simulated.swarm import (
     Plan,
     Settings,
     choose,
+    with_bursts,
     with_more,
     with_transactions,
 )
 from raftka.chaos.simulated.workloads import beside
-from raftka.chaos.simulated.workloads.workload import Awaited, Workload, often
+from raftka.chaos.simulated.workloads.workload import Awaited, Workload, busy, often
 from raftka.chaos.verdict import Outcome, Rules, Verdict
 from raftka.json_values import JsonObject
 from raftka.runtime.simulated.guard import sim_guard
@@ -138,7 +139,8 @@ def simulate(seed: int, options: Options | None = None) -> Run:
         life = _Life(world, options, nemesis)
         try:
             steps = often() if life.settings.often else nullcontext()
-            with retained.watched(life.retention), forgotten.noted(life.history.forgotten), steps:
+            slices = busy() if life.settings.busy else nullcontext()
+            with retained.watched(life.retention), forgotten.noted(life.history.forgotten), steps, slices:
                 life.play()
         except Stopped:
             run.stopped = True
@@ -183,6 +185,7 @@ class _Life:
         chosen = choose(plan, self.world.random("settings"))  # also where it is not wanted: what was drawn is a part of the life
         chosen = with_more(plan, chosen, self.world.random("beside"))
         chosen = with_transactions(plan, chosen, self.world.random("beside transactions"))
+        chosen = with_bursts(plan, chosen, self.world.random("beside bursts"))
         return self.options.settings or chosen
 
     @property

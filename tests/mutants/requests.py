@@ -7,7 +7,8 @@ from raftka.broker.network import dispatch
 from raftka.broker.network.request import Request
 from raftka.checksum import crc32c
 from raftka.log.log import Log
-from raftka.runtime.memory import Owned
+from raftka.log.validation import NeedsSchemas, TakesLong
+from raftka.runtime.memory import Owned, owned
 from raftka.wire.frame import FrameBuffer
 from raftka.wire.messages.produce import ProduceRequest
 from tests.mutants.registry import mutant, part_of
@@ -30,7 +31,7 @@ def alike_requests_begin_anywhere(_: Any) -> Any:
 
 
 @mutant(dispatch, "owned")
-def requests_lie_in_the_receive_buffer(owned: Any) -> Any:
+def requests_lie_in_the_receive_buffer(_: Any) -> Any:
     """A request is copied when its handler is interrupted: what the handler took from it before lies in bytes that are received anew."""
     return lambda view: view if len(view) <= dispatch.LONG_FRAME_BYTES else owned(view)
 
@@ -46,3 +47,16 @@ def records_are_copied_late(keep: Any) -> Any:
         keep(self, pool)
 
     return bug
+
+
+def late_copies_are_whole(init: Any) -> Any:
+    """The batch that is made anew beside the loop."""
+
+    def bug(self: Any, batch: Any, *rest: Any) -> None:
+        init(self, owned(batch), *rest)
+
+    return bug
+
+
+part_of(requests_lie_in_the_receive_buffer, TakesLong, "__init__")(late_copies_are_whole)
+part_of(requests_lie_in_the_receive_buffer, NeedsSchemas, "__init__")(late_copies_are_whole)

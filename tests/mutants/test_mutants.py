@@ -77,6 +77,8 @@ SAMPLE = [  # bug, hunt, seeds within which it must be found
     ("retention_counts_from_the_first_sight", "archive", 6),
     ("largest_timestamp_is_believed", "archive", 6),
     ("fetch_ends_at_batches_without_records", "left-alone", 4),
+    ("requests_lie_in_the_receive_buffer", "bursts", 6),
+    ("the_next_end_is_fenced_by_the_last_one", "bursts", 4),
     ("snapshot_leaves_deleted_acls", "security", 4),
     ("node_serves_before_it_has_caught_up", "security", 4),
 ]

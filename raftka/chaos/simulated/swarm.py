@@ -9,6 +9,7 @@ from raftka.chaos.simulated.workloads.beside import ALWAYS, BESIDE, Mixed, mixed
 
 DIRECTORY_PATHS = ("/data", "/more", "/third")
 TRANSACTIONS = 0.25  # of the lives with other workloads have this one
+BURSTS, BUSY = 0.5, 0.5  # of these lives: the same of transactions in bursts, and of nodes that are busy
 INDEX_BYTES = 4096  # what a topic has that is not told
 COMPRESSIONS = ("producer", "producer", "producer", "uncompressed", "gzip", "lz4")
 
@@ -39,6 +40,7 @@ class Settings:
     beside: tuple[str, ...] = ()  # workloads that go on meanwhile (beside.py)
     mixed: Mixed = ()  # settings of single nodes
     exact: bool = False  # readers and producers ask in between what has one right answer
+    busy: bool = False  # long work of the nodes is interrupted after a few steps
     often: bool = False  # checkpoints are written, and coordinators' logs are read, in smaller steps (lives.py)
     flush: str = "fsync"  # os: answers do not wait for the disk, and no power is lost
     drift: bool = False  # the machines' clocks differ, and run at different rates
@@ -85,15 +87,17 @@ class Plan:
     roles: bool = False  # brokers without a vote, controllers that are no brokers
     sizes: bool = False  # three to seven nodes, one, three or five of them voters
     beside: bool = False  # other workloads go on meanwhile, nodes are set differently
+    busy: bool = False  # so are the nodes of half of the lives
 
 
 POWER = Plan("power", schedule.POWER, 10.0, (0.1, 0.3), (0.02, 0.1), noise=False, ends_in_the_dark=True)
 FAULTS = Plan("faults", schedule.ALL)
 WIDTH = Plan("width", schedule.WIDTH, roles=True)
 DIRECTORIES = Plan("directories", schedule.DIRECTORIES, gap_s=(0.1, 0.8), ends_in_the_dark=True, directories=True)
-THREE = Plan("three", schedule.SWARM, 18.0, (0.2, 2.0), (0.2, 0.6), groups=True, beside=True)
-SWARM = Plan("swarm", schedule.SWARM, 18.0, (0.2, 2.0), (0.2, 0.6), groups=True, sizes=True, beside=True)
+THREE = Plan("three", schedule.SWARM, 18.0, (0.2, 2.0), (0.2, 0.6), groups=True, beside=True, busy=True)
+SWARM = Plan("swarm", schedule.SWARM, 18.0, (0.2, 2.0), (0.2, 0.6), groups=True, sizes=True, beside=True, busy=True)
 AT_WORK = Plan("work", (), 10.0)  # a workload alone
+BUSY_AT_WORK = replace(AT_WORK, busy=True)
 SECURED = Plan("work", schedule.SECURED, 20.0, ends_in_the_dark=True)  # the one of security, with faults of its own
 PLANS = {plan.name: plan for plan in (SWARM, THREE, POWER, FAULTS, WIDTH, DIRECTORIES)}
 
@@ -150,6 +154,14 @@ def with_transactions(plan: Plan, settings: Settings, chance: Random) -> Setting
     if not plan.beside or chance.random() >= TRANSACTIONS:
         return settings
     return replace(settings, beside=(*settings.beside, "transactions"), pause_s=1.5 * settings.pause_s)
+
+
+def with_bursts(plan: Plan, settings: Settings, chance: Random) -> Settings:
+    """From a stream of its own, as `with_more`."""
+    if not plan.busy:
+        return settings
+    bursts, busy = plan.beside and chance.random() < BURSTS, chance.random() < BUSY
+    return replace(settings, beside=(*settings.beside, "bursts") if bursts else settings.beside, busy=busy)
 
 
 def _sizes(plan: Plan, chance: Random) -> tuple[int, int, tuple[int, ...]]:

@@ -3,7 +3,7 @@
 As a client that knows KIP-320 it names the leader epoch it believes in, and never goes back to an older one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -177,6 +177,12 @@ class Client:
         self._leaders.pop((topic, partition), None)
         await trio.sleep(RETRY_S)
 
+    async def lost_leaders(self, places: Iterable[tuple[str, int]]) -> None:
+        """As `lost_leader`, of several partitions."""
+        for place in places:
+            self._leaders.pop(place, None)
+        await trio.sleep(RETRY_S)
+
     async def ask_leader(self, topic: str, partition: int, api: Api[Req, Resp], row: Req, *also: Code) -> Any:
         """The partition's answer: asked again, perhaps of another, as long as it is an error that passes. `also`: errors that are an answer too."""
         while True:
@@ -193,10 +199,16 @@ class Client:
 
     # what a test does
 
-    async def create_topic(self, name: str, partitions: int, replication_factor: int, configs: dict[str, str] | None = None) -> None:
+    async def create_topic(
+        self, name: str, partitions: int, replication_factor: int, configs: dict[str, str] | None = None, replicas: Sequence[int] = ()
+    ) -> None:
+        """`replicas`: those of each partition, instead of a replication factor."""
         request = CREATE_TOPICS.request
         given = [request.topics.configs(name=key, value=value) for key, value in (configs or {}).items()]
         topic = request.topics(name=name, num_partitions=partitions, replication_factor=replication_factor, configs=given)
+        if replicas:
+            topic.num_partitions = topic.replication_factor = -1
+            topic.assignments = [request.topics.assignments(partition_index=each, broker_ids=replicas) for each in range(partitions)]
         while True:
             row = await self.anybody(CREATE_TOPICS, request(topics=[topic], timeout_ms=3000))
             code = Code(row.topics[0].error_code)

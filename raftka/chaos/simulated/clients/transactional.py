@@ -13,7 +13,17 @@ from random import Random
 import trio
 
 from raftka.chaos.checks.transactions import Attempt, Place, Result
-from raftka.chaos.simulated.clients.client import PASSES, RETRY_S, Address, Client, NoAnswer, end_row, fetch_row, only_partition
+from raftka.chaos.simulated.clients.client import (
+    PASSES,
+    PRODUCE_TIMEOUT_MS,
+    RETRY_S,
+    Address,
+    Client,
+    NoAnswer,
+    end_row,
+    fetch_row,
+    only_partition,
+)
 from raftka.chaos.simulated.clients.groups import Refused
 from raftka.chaos.simulated.clients.shapes import PLAIN, Shape
 from raftka.wire.errors import Code
@@ -21,7 +31,7 @@ from raftka.wire.messages.fetch import FETCH, READ_COMMITTED, FetchRequest, Part
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.list_offsets import LIST_OFFSETS, ListOffsetsRequest
 from raftka.wire.messages.offsets import OFFSET_FETCH, OffsetFetchResponse
-from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.messages.produce import PRODUCE, PartitionProduceData
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
 from raftka.wire.messages.transactions import (
     ADD_OFFSETS_TO_TXN,
@@ -115,6 +125,7 @@ class TransactionalProducer:
         self.client = client
         self.ledger = ledger
         self.transactional_id = transactional_id
+        self.before = (-1, -1)  # its pair in the transaction that it has ended
         self.doubtful = False  # of version 1: a request of this epoch may come in the next transaction
         self._timeout_ms = timeout_ms
         self._random = client.runtime.random("transactional producer")
@@ -196,6 +207,46 @@ class TransactionalProducer:
         self.ledger.doubt(self.transactional_id, self._now)
         raise GaveUp
 
+    async def produce_together(self, batches: Mapping[Place, Sequence[bytes]]) -> None:
+        """As `produce`, with one request for all partitions of a leader."""
+        now, until = self.client.runtime.clock.wall_ms(), self._now + self._random.uniform(*PATIENCE_S)
+        left: dict[Place, bytearray] = {}
+        for place, values in batches.items():
+            producer = {"producer_id": self._producer_id, "producer_epoch": self._epoch, "base_sequence": self._sequences[place]}
+            left[place] = build_batch([(None, value, (), now) for value in values], **producer, transactional=True)
+            self._sequences[place] += len(values)
+        while left and self._now < until:
+            by_leader: dict[Address, list[Place]] = defaultdict(list)
+            for place in left:
+                by_leader[(await self.client.leader(*place)).address].append(place)
+            for address, places in by_leader.items():
+                await self._produce_at(address, {place: left[place] for place in places}, left)
+            if left:
+                await self.client.lost_leaders(left)
+        if left:
+            self.ledger.doubt(self.transactional_id, self._now)
+            raise GaveUp
+
+    async def _produce_at(self, address: Address, batches: Mapping[Place, bytearray], left: dict[Place, bytearray]) -> None:
+        """Take those that are written out of `left`. Raises Refused."""
+        request = PRODUCE.request
+        topics: dict[str, list[PartitionProduceData]] = defaultdict(list)
+        for (topic, partition), batch in batches.items():
+            topics[topic].append(request.topic_data.partition_data(index=partition, records=batch))
+        rows = [request.topic_data(name=name, partition_data=partitions) for name, partitions in topics.items()]
+        row = request(acks=-1, timeout_ms=PRODUCE_TIMEOUT_MS, transactional_id=self.transactional_id, topic_data=rows)
+        try:
+            answer = await self.client.ask(address, PRODUCE, row)
+        except NoAnswer:
+            return
+        for of_topic in answer.responses:
+            for each in of_topic.partition_responses:
+                code = Code(each.error_code)
+                if code is Code.NONE:
+                    del left[of_topic.name, each.index]
+                elif code not in PASSES and code not in WAITS:
+                    raise self._refused(f"{PRODUCE.name} to {of_topic.name}-{each.index}", code)
+
     async def send_offsets(self, group: str, offsets: Mapping[Place, int], generation: int = -1, member_id: str = "") -> None:
         """Raises Refused, GaveUp."""
         if self._adds_itself:
@@ -240,8 +291,41 @@ class TransactionalProducer:
                 attempt.result = Result.ABORTED
             raise
         attempt.result = Result.COMMITTED if commit else Result.ABORTED
+        self.before = self._producer_id, self._epoch
         if not self._adds_itself:
             self._take(answer.producer_id, answer.producer_epoch)
+
+    # what may follow an end at once, while its markers are on their way
+
+    async def end_as(self, pair: tuple[int, int], expects: Code, *, commit: bool) -> tuple[int, int]:
+        """EndTxn of the producer `pair`; returns the pair that it answers. Raises Refused, GaveUp."""
+        row = END_TXN.request(transactional_id=self.transactional_id, producer_id=pair[0], producer_epoch=pair[1], committed=commit)
+        answer = await self._ask(OF_TRANSACTION, END_TXN, row, lambda row: {row.error_code}, expects=expects)
+        return answer.producer_id, answer.producer_epoch
+
+    async def abort_nothing(self) -> None:
+        """End the next transaction before it has begun. Raises Refused, GaveUp."""
+        self._take(*await self.end_as(self.pair, Code.NONE, commit=False))
+
+    async def init_as(self, pair: tuple[int, int]) -> tuple[int, int]:
+        """InitProducerId of the producer `pair`; returns the pair that it answers. Raises Refused, GaveUp."""
+        request = INIT_PRODUCER_ID.request(
+            transactional_id=self.transactional_id, transaction_timeout_ms=self._timeout_ms, producer_id=pair[0], producer_epoch=pair[1]
+        )
+        answer = await self._ask(OF_TRANSACTION, INIT_PRODUCER_ID, request, lambda row: {row.error_code})
+        self._take(answer.producer_id, answer.producer_epoch)
+        self.ledger.granted(self.transactional_id, self.pair)
+        return self.pair
+
+    @property
+    def pair(self) -> tuple[int, int]:
+        """Its producer id and epoch."""
+        return self._producer_id, self._epoch
+
+    def wrong(self, what: str) -> None:
+        """An answer is not what it must be: a violation where there is no cause."""
+        if self._is_undisturbed():
+            self.ledger.wrong.append(f"{self.transactional_id} of epoch {self._epoch}: {what}, without a cause")
 
     async def committed(self, group: str, place: Place) -> int:
         """The offset that the group has for the partition, when no transaction is about to change it. Raises GaveUp."""
@@ -266,8 +350,9 @@ class TransactionalProducer:
         codes_of: Callable[[Resp], set[int]],
         asks: Callable[[], None] = lambda: None,
         key: str = "",
+        expects: Code = Code.NONE,
     ) -> Resp:
-        """Ask the coordinator until it has an answer; `asks` is called before each try. Raises Refused, GaveUp."""
+        """Ask the coordinator until it has an answer; `asks` is called before each try. `expects`: the right answer. Raises Refused, GaveUp."""
         key = key or self.transactional_id
         until, tries = self._now + self._random.uniform(*PATIENCE_S), 0
         while self._now < until or not tries:
@@ -281,8 +366,10 @@ class TransactionalProducer:
                 self._coordinators.pop((kind, key), None)
                 continue
             codes = {Code(code) for code in codes_of(answer)} - {Code.NONE}
-            if not codes:
+            if codes == {expects} - {Code.NONE}:
                 return answer
+            if not codes:
+                raise self._refused(api.name, Code.NONE)
             for code in codes - WAITS:
                 raise self._refused(api.name, code)
             if codes & MOVED:
@@ -308,10 +395,13 @@ class TransactionalProducer:
                 await trio.sleep(RETRY_S)
         return self._coordinators[kind, key]
 
-    def _refused(self, name: str, code: Code) -> Refused:
+    def _is_undisturbed(self) -> bool:
         in_time = self._now < self._began + IN_TIME * self._timeout_ms / 1000
         same = self._began_with == self.ledger.coordinator(self.transactional_id)
-        if code not in OF_MEMBERS and in_time and same and self.ledger.undisturbed(self.transactional_id, self._asked, self._since):
+        return in_time and same and self.ledger.undisturbed(self.transactional_id, self._asked, self._since)
+
+    def _refused(self, name: str, code: Code) -> Refused:
+        if code not in OF_MEMBERS and self._is_undisturbed():
             self.ledger.wrong.append(f"{name} of {self.transactional_id} is refused with {code.name}, epoch {self._epoch}, without a cause")
         return Refused(code)
 

@@ -5,8 +5,9 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import NamedTuple
 
 from raftka.chaos.simulated.faults.nemeses import OF_COMPACTION, OF_COORDINATORS, OF_THE_QUORUM, OF_TRANSACTIONS
-from raftka.chaos.simulated.swarm import AT_WORK, SECURED, Plan
+from raftka.chaos.simulated.swarm import AT_WORK, BUSY_AT_WORK, SECURED, Plan
 from raftka.chaos.simulated.workloads.archive import ArchiveWork
+from raftka.chaos.simulated.workloads.bursts import BurstWork
 from raftka.chaos.simulated.workloads.compaction import CompactionWork
 from raftka.chaos.simulated.workloads.consumer_group import ConsumerGroupWork
 from raftka.chaos.simulated.workloads.group import GroupWork
@@ -41,6 +42,7 @@ WORKS: dict[str, Alone] = {
     "archive": Alone(ArchiveWork, OF_COMPACTION),
     "left-alone": Alone(LeftAloneWork, OF_COMPACTION),
     "transactions": Alone(TransactionWork, OF_TRANSACTIONS),
+    "bursts": Alone(BurstWork, OF_TRANSACTIONS, BUSY_AT_WORK),
     "security": Alone(SecurityWork, OF_THE_QUORUM, SECURED),
     **{each.name: Alone(_made_by(each), OF_THE_QUORUM) for each in entry_points(group=ENTRY_POINTS)},
 }

@@ -9,6 +9,7 @@ from random import Random
 
 from raftka.chaos.simulated.workloads.archive import ArchiveWork
 from raftka.chaos.simulated.workloads.asking import AskingWork
+from raftka.chaos.simulated.workloads.bursts import BurstWork
 from raftka.chaos.simulated.workloads.compaction import CompactionWork
 from raftka.chaos.simulated.workloads.config import ConfigWork
 from raftka.chaos.simulated.workloads.consumer_group import ConsumerGroupWork
@@ -31,6 +32,7 @@ BESIDE: dict[str, Callable[[], Workload]] = {
     "left-alone": LeftAloneWork,
     "asking": AskingWork,
     "transactions": partial(TransactionWork, SLOWER),
+    "bursts": BurstWork,
 }
 # Of those without a share a seed has chosen otherwise (swarm.py).
 ALWAYS = ("asking",)  # it costs next to nothing

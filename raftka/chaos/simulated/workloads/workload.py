@@ -6,8 +6,10 @@ from random import Random
 from typing import ClassVar, Protocol
 
 from raftka.broker.coordinators import partition as coordinator_partition
+from raftka.broker.network import long_work
 from raftka.broker.replica import manager as replica_manager
 from raftka.chaos.simulated.cluster import Cluster
+from raftka.runtime.simulated import clock
 
 
 class Awaited(Protocol):
@@ -46,3 +48,14 @@ def often() -> Iterator[None]:
         yield
     finally:
         replica_manager.CHECKPOINT_EVERY_S, coordinator_partition.SLICE_BYTES = before
+
+
+@contextmanager
+def busy() -> Iterator[None]:
+    """A slice of long work is over after a dozen steps, so that requests for a few items already go on in later turns."""
+    before = long_work.FIRST_STEPS, long_work.STEPS, clock.READING_S
+    long_work.FIRST_STEPS, long_work.STEPS, clock.READING_S = 4, 2, 0.001
+    try:
+        yield
+    finally:
+        long_work.FIRST_STEPS, long_work.STEPS, clock.READING_S = before
