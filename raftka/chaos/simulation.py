@@ -181,7 +181,7 @@ class _Life:
     def _settings(self) -> Settings:
         plan = self.options.plan
         if self.options.work is not None:
-            return Settings(partitions=0, writers=0, seconds=plan.seconds, often=True, ends_in_the_dark=plan.ends_in_the_dark)
+            return Settings(partitions=0, writers=0, seconds=plan.seconds, often=True, busy=plan.busy, ends_in_the_dark=plan.ends_in_the_dark)
         chosen = choose(plan, self.world.random("settings"))  # also where it is not wanted: what was drawn is a part of the life
         chosen = with_more(plan, chosen, self.world.random("beside"))
         chosen = with_transactions(plan, chosen, self.world.random("beside transactions"))

@@ -87,7 +87,7 @@ class Plan:
     roles: bool = False  # brokers without a vote, controllers that are no brokers
     sizes: bool = False  # three to seven nodes, one, three or five of them voters
     beside: bool = False  # other workloads go on meanwhile, nodes are set differently
-    busy: bool = False  # so are the nodes of half of the lives
+    busy: bool = False  # the nodes of half of the lives, and of all where a workload is alone
 
 
 POWER = Plan("power", schedule.POWER, 10.0, (0.1, 0.3), (0.02, 0.1), noise=False, ends_in_the_dark=True)
@@ -158,9 +158,9 @@ def with_transactions(plan: Plan, settings: Settings, chance: Random) -> Setting
 
 def with_bursts(plan: Plan, settings: Settings, chance: Random) -> Settings:
     """From a stream of its own, as `with_more`."""
-    if not plan.busy:
+    if not plan.beside:
         return settings
-    bursts, busy = plan.beside and chance.random() < BURSTS, chance.random() < BUSY
+    bursts, busy = chance.random() < BURSTS, plan.busy and chance.random() < BUSY
     return replace(settings, beside=(*settings.beside, "bursts") if bursts else settings.beside, busy=busy)
 
 
