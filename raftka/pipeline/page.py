@@ -6,6 +6,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from math import isfinite
 from pathlib import Path
@@ -26,6 +27,8 @@ KEYS = 20_000  # so many are kept; the one that was heard of longest ago goes fi
 ALERTS = 200
 POLL_S, AFTER_FAILURE_S = 0.25, 2.0
 PATIENCE_S = 5.0
+ALLOWED = ("GET", "HEAD", "OPTIONS")
+TEXT = "text/plain; charset=utf-8"
 
 
 class Kept:
@@ -174,27 +177,64 @@ def page_of(folder: Path, port: int) -> Page | None:
 
 def handler_of(kept: Kept, fences: bytes, past: Past | None = None, shown: Shown | None = None) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
+        """One request of a connection, which ends with its answer, so that a body is nobody's next request."""
+
+        protocol_version = "HTTP/1.1"
+
+        def parse_request(self) -> bool:
+            if not super().parse_request():
+                return False
+            fault = fault_of(self.headers)
+            if fault is not None:
+                self._answer(400, TEXT, f"{fault}\n".encode())
+            elif self.command not in ALLOWED:
+                self._answer(405, TEXT, b"GET and HEAD are all there is\n")
+            return fault is None and self.command in ALLOWED
+
+        def do_OPTIONS(self) -> None:
+            self._answer(200, TEXT, b"")
+
+        def do_HEAD(self) -> None:
+            self.do_GET()
+
         def do_GET(self) -> None:
             asked = urlsplit(self.path)
             for path, kind, body in pages(kept, fences, past, shown, asked.query):
                 if path == asked.path:
                     self._answer(200, kind, body())
                     return
-            self._answer(404, "text/plain; charset=utf-8", b"not here\n")
+            self._answer(404, TEXT, b"not here\n")
 
         def _answer(self, status: int, kind: str, body: bytes) -> None:
+            self.close_connection = True
             self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
             self.send_header("Cache-Control", "no-store")
+            self.send_header("Connection", "close")
+            if status == 405 or self.command == "OPTIONS":
+                self.send_header("Allow", ", ".join(ALLOWED))
             self.send_header("Content-Security-Policy", "default-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'")
             self.end_headers()
-            self.wfile.write(body)
+            if self.command != "HEAD":
+                self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
             """Log nothing."""
 
     return Handler
+
+
+def fault_of(headers: Message) -> str | None:
+    """Why a request is refused whose end two readers might see at different places."""
+    for name in ("Host", "Content-Length"):
+        if len(headers.get_all(name, [])) > 1:
+            return f"there is more than one {name}"
+    if headers.defects or any("\n" in str(value) for value in headers.values()):
+        return "a header is folded or malformed"
+    if "Transfer-Encoding" in headers or headers.get("Content-Length", "0").strip() != "0":
+        return "a request here has no body"
+    return None
 
 
 def pages(kept: Kept, fences: bytes, past: Past | None, shown: Shown | None, query: str) -> Iterator[tuple[str, str, Callable[[], bytes]]]:

@@ -33,6 +33,8 @@ from raftka.registry.state import LATEST, State
 from raftka.registry.subjects import DEFAULT, Name, context_of, new_scope, new_subject, prefix_of, read_context, within
 
 NO_PATH, NO_METHOD = 404, 405
+ORIGIN = re.compile(r"\Ahttps?://[^/?#]*", re.IGNORECASE)  # of a target in absolute form, which every server must take
+EVERYTHING = "*"  # the target of OPTIONS for all paths
 FLAGS = frozenset(
     {
         "deleted",
@@ -65,7 +67,7 @@ class Request:
 
     @classmethod
     def of(cls, method: str, target: str, body: bytes = b"", user: User | None = None) -> "Request":
-        path, _, query = target.partition("?")
+        path, _, query = ORIGIN.sub("", target).partition("?")
         return cls(method, path.rstrip("/") or "/", parse_qs(query, keep_blank_values=True), body, user)
 
     @property
@@ -199,6 +201,14 @@ class Api:
                 return route._replace(slow=slow), request, list(found.values())
             other = other or match is not None
         raise RegistryError(NO_METHOD, "HTTP 405 Method Not Allowed") if other else RegistryError(NO_PATH, "HTTP 404 Not Found")
+
+    def methods(self, request: Request) -> list[str]:
+        """Return what the request's path takes. Raises RegistryError."""
+        path = _of_context(request).path
+        found = {route.method for route in self._routes if path == EVERYTHING or route.path.fullmatch(path)}
+        if not found and path != "/metrics":
+            raise RegistryError(NO_PATH, "HTTP 404 Not Found")
+        return sorted({*found, "OPTIONS"} | ({"GET", "HEAD"} if "GET" in found or path == "/metrics" else set()))
 
     # contexts
 
@@ -425,7 +435,7 @@ def _pattern(path: str) -> re.Pattern[str]:
 
 def _of_context(request: Request) -> Request:
     """Return a request to `/contexts/NAME/...` as one to the rest of that path. Raises RegistryError."""
-    _, first, *rest = request.path.split("/", 3)
+    first, *rest = request.path.removeprefix("/").split("/", 2)
     if first != "contexts" or len(rest) < 2:
         return request
     return replace(request, path=f"/{rest[1]}", context=read_context(unquote(rest[0])))

@@ -4,7 +4,7 @@ import binascii
 import json
 from base64 import b64decode
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import NamedTuple, Protocol
 
@@ -22,7 +22,10 @@ from raftka.registry.numbers import Numbers
 JSON_TYPE = b"application/vnd.schemaregistry.v1+json"
 CHUNK_BYTES = 64 * 1024
 BAD_REQUEST, UNAUTHORIZED, TOO_LARGE, HEAD_TOO_LARGE, INTERNAL, BUSY = 400, 40101, 413, 431, 50001, 503
-CLOSE = b"Connection: close\r\n"
+NO_METHOD, UNSUPPORTED, NOT_IMPLEMENTED = 405, 415, 501
+OLD = "1.0"
+CLOSE, KEEP_ALIVE = b"Connection: close\r\n", b"Connection: keep-alive\r\n"
+ONCE = frozenset({b"authorization", b"host", b"expect"})  # headers that come once
 CHALLENGE = b'WWW-Authenticate: Basic realm="schema registry"\r\n'
 
 
@@ -34,6 +37,14 @@ class Head(NamedTuple):
     body: bytes
     login: bytes | None  # the value of Authorization
     keep_alive: bool
+    more: bytes = b""  # headers of its answer
+
+
+class Answer(NamedTuple):
+    status: int
+    content_type: bytes
+    body: bytes
+    more: bytes = b""  # headers
 
 
 class Login(Protocol):
@@ -69,19 +80,21 @@ class HttpServer:
             connection.ended()
             await trio.aclose_forcefully(stream)
 
-    async def answer(self, request: Request) -> tuple[int, bytes, bytes]:
-        """Return status, type and body."""
+    async def answer(self, request: Request) -> Answer:
         try:
             if request.path == "/metrics" and request.method == "GET":
-                return 200, *self.numbers.page()
-            return 200, JSON_TYPE, await self._found(request)
+                return Answer(200, *self.numbers.page())
+            if request.method == "OPTIONS":
+                return Answer(200, JSON_TYPE, b"{}", _allowed(self.api.methods(request)))
+            return Answer(200, JSON_TYPE, await self._found(request))
         except RegistryError as error:
             if isinstance(error, LimitReached):
                 self.numbers.hit(error.limit)
-            return error.status, JSON_TYPE, _refusal(error)
+            more = _allowed(self.api.methods(request)) if error.code == NO_METHOD else b""
+            return Answer(error.status, JSON_TYPE, _refusal(error), more)
         except Exception as error:  # a bug of ours is this request's matter alone
             self.report(f"{request.method} {request.path}", repr(error))
-            return 500, JSON_TYPE, _refusal(RegistryError(INTERNAL, "this request failed: see the registry's log"))
+            return Answer(500, JSON_TYPE, _refusal(RegistryError(INTERNAL, "this request failed: see the registry's log")))
 
     async def _found(self, request: Request) -> bytes:
         """A thread answers what is slow, and what would have to wait for the lock: this loop serves all connections."""
@@ -97,7 +110,11 @@ class HttpServer:
 
 
 class Incoming:
-    """The requests of one client, as httptools' parser tells of them: whole ones in `requests`, then perhaps a `fault`, after which none comes."""
+    """The requests of one client, as httptools' parser tells of them: whole ones in `requests`, then perhaps a `fault`, after which none comes.
+
+    A request may ask for another protocol (`Upgrade`), which a server is free to pass over. The parser is not:
+    it ends with the head of such a request. So a new one begins with the same head, without that header.
+    """
 
     def __init__(self) -> None:
         self.requests: deque[Head] = deque()
@@ -124,9 +141,9 @@ class Incoming:
         """Take what has come; what is no HTTP, or too large, becomes the fault."""
         self._taken += len(data)
         try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self.fault = RegistryError(BAD_REQUEST, "this port speaks HTTP/1.1 alone")
+            self._parse(memoryview(data))
+        except RegistryError as error:
+            self.fault = error
         except httptools.HttpParserError as error:
             cause = error.__context__
             self.fault = cause if isinstance(cause, RegistryError) else RegistryError(BAD_REQUEST, "this is not HTTP/1.1")
@@ -136,8 +153,25 @@ class Incoming:
             if self._taken > most:
                 self.fault = _too_large(limit, code)
 
+    def _parse(self, rest: memoryview) -> None:
+        while True:
+            try:
+                self._parser.feed_data(rest)
+                return
+            except httptools.HttpParserUpgrade as upgrade:
+                method = self._parser.get_method()
+                if method == b"CONNECT":
+                    raise RegistryError(BAD_REQUEST, "this is no proxy") from None
+                rest = rest[upgrade.args[0] :]
+                lines = [b"%b %b HTTP/1.1" % (method, self._url), *(b"%b: %b" % each for each in self._fields if each[0] != b"upgrade")]
+            self._begin()
+            self._taken = len(rest)
+            self._parser = httptools.HttpRequestParser(self)
+            self._parser.feed_data(b"\r\n".join([*lines, b"", b""]))
+
     def _begin(self) -> None:
         self._url, self._headers, self._body, self._in_body = b"", dict[bytes, bytes](), bytearray(), False
+        self._fields: list[tuple[bytes, bytes]] = []
         self._taken = self._head_bytes = 0
 
     # the parser's side
@@ -151,9 +185,10 @@ class Incoming:
         name = name.lower()
         if self._in_body:
             return  # behind the body: nothing of it counts
-        if name == b"authorization" and name in self._headers:
-            raise RegistryError(BAD_REQUEST, "there is more than one login")
+        if name in ONCE and name in self._headers:
+            raise RegistryError(BAD_REQUEST, f"there is more than one {name.decode()}")
         self._headers[name] = value
+        self._fields.append((name, value))
 
     def _count(self, size: int) -> None:
         self._head_bytes += size
@@ -162,7 +197,15 @@ class Incoming:
 
     def on_headers_complete(self) -> None:
         self._in_body = True
-        self.continues = self._headers.get(b"expect", b"").lower() == b"100-continue"
+        is_old = self._parser.get_http_version() == OLD
+        coding = [value.strip().lower() for name, value in self._fields if name == b"transfer-encoding"]
+        if coding and is_old:
+            raise RegistryError(BAD_REQUEST, "HTTP/1.0 has no Transfer-Encoding")
+        if coding and coding != [b"chunked"]:
+            raise RegistryError(NOT_IMPLEMENTED, "of the transfer codings only chunked is taken")
+        if self._headers.get(b"content-encoding", b"identity").lower() not in (b"", b"identity"):
+            raise RegistryError(UNSUPPORTED, "bodies are taken without a Content-Encoding")
+        self.continues = not is_old and self._headers.get(b"expect", b"").lower() == b"100-continue"
 
     def on_body(self, data: bytes) -> None:
         if len(self._body) + len(data) > REQUEST_BYTES.value:
@@ -170,8 +213,11 @@ class Incoming:
         self._body += data
 
     def on_message_complete(self) -> None:
-        method, login = self._parser.get_method().decode("ascii"), self.login
-        self.requests.append(Head(method, self._url.decode("latin-1"), bytes(self._body), login, self._parser.should_keep_alive()))
+        if self._parser.should_upgrade():
+            return  # it comes again, without that header
+        method, keep_alive = self._parser.get_method().decode("ascii"), self._parser.should_keep_alive()
+        more = KEEP_ALIVE if keep_alive and self._parser.get_http_version() == OLD else b"" if keep_alive else CLOSE
+        self.requests.append(Head(method, self._url.decode("latin-1"), bytes(self._body), self.login, keep_alive, more))
         self.continues = False
         self._begin()
 
@@ -267,8 +313,8 @@ class HttpConnection:
                 await self._refuse(refused, head)
                 return False
         method = "GET" if head.method == "HEAD" else head.method
-        status, content_type, body = await self._server.answer(Request.of(method, head.target, head.body, user))
-        await self._respond(status, content_type, body, head, b"" if head.keep_alive else CLOSE)
+        answer = await self._server.answer(Request.of(method, head.target, head.body, user))
+        await self._respond(answer.status, answer.content_type, answer.body, head, answer.more + head.more)
         return head.keep_alive
 
     async def _respond(self, status: int, content_type: bytes, body: bytes, head: Head | None = None, more: bytes = b"") -> None:
@@ -294,3 +340,7 @@ def _written(found: Json) -> bytes:
 
 def _refusal(error: RegistryError) -> bytes:
     return _written({"error_code": error.code, "message": str(error)})
+
+
+def _allowed(methods: Iterable[str]) -> bytes:
+    return f"Allow: {', '.join(methods)}\r\n".encode()

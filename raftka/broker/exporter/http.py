@@ -1,4 +1,4 @@
-"""The HTTP side of a node, for Prometheus and health checks: GET and HEAD, no bodies, one request of a connection at a time. Sans-IO; knows no page.
+"""A node's HTTP, for Prometheus and health checks: GET, HEAD, OPTIONS, no bodies, a request of a connection at a time. Sans-IO; knows no page.
 
 Our own hundred lines because h11 costs a start 0.1 s, and because what nobody needs here is refused rather than parsed: whatever is not a short,
 well-formed GET is answered once and closed. A request has one deadline from its connection's last answer to the next, so drips and slow readers end.
@@ -28,7 +28,9 @@ REASONS = {
     503: "Service Unavailable",
 }
 TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-REQUEST_LINE = re.compile(rb"(" + TOKEN + rb") (/[!-~]*) HTTP/1\.([01])")
+ORIGIN = rb"(?i:https?)://[!$&-.0-9:;=A-Z\[\]_a-z~%]+"  # of a target in absolute form, which every server must take
+REQUEST_LINE = re.compile(rb"(" + TOKEN + rb") (?:(?:" + ORIGIN + rb")?(/[!-~]*)|" + ORIGIN + rb"(\?[!-~]*)?|(\*)) HTTP/1\.([01])")
+ALLOWED = "GET, HEAD, OPTIONS"
 HEADER = re.compile(rb"(" + TOKEN + rb"):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*)")
 END = b"\r\n\r\n"
 TLS_RECORD = 0x16  # the first byte of a handshake
@@ -53,17 +55,25 @@ class Request:
         headers = [HEADER.fullmatch(each) for each in rest]
         if not all(headers):
             raise BadRequest(400, "a header is malformed")
-        fields = {each[1].lower(): each[2].strip().lower() for each in headers if each is not None}
-        shown = [each[2].strip() for each in headers if each is not None and each[1].lower() == b"authorization"]
-        if len(shown) > 1:
-            raise BadRequest(400, "there is more than one login")
-        self.authorization = shown[0] if shown else None
-        self.method, self.path = match[1].decode(), match[2].partition(b"?")[0].decode()
-        if self.method not in ("GET", "HEAD"):
-            raise BadRequest(405, "GET and HEAD are all there is")
-        if b"transfer-encoding" in fields or fields.get(b"content-length", b"0") != b"0":
+        fields: dict[bytes, list[bytes]] = {}
+        for each in headers:
+            if each is not None:
+                fields.setdefault(each[1].lower(), []).append(each[2].strip())
+        for name in (b"authorization", b"host", b"content-length"):
+            if len(fields.get(name, ())) > 1:
+                raise BadRequest(400, f"there is more than one {name.decode()}")
+        self.authorization = fields.get(b"authorization", [None])[0]
+        target: bytes = match[2] or match[4] or b"/"
+        self.method, self.path = match[1].decode(), target.partition(b"?")[0].decode()
+        if self.method not in ("GET", "HEAD", "OPTIONS"):
+            raise BadRequest(405, f"{ALLOWED} are all there is")
+        if self.path == "*" and self.method != "OPTIONS":
+            raise BadRequest(400, "only OPTIONS asks for all paths")
+        if b"transfer-encoding" in fields or fields.get(b"content-length", [b"0"]) != [b"0"]:
             raise BadRequest(400, "a request here has no body")
-        self.keep_alive = match[3] == b"1" and fields.get(b"connection") != b"close"
+        wishes = {each.strip().lower() for each in b",".join(fields.get(b"connection", ())).split(b",")}
+        self.is_old = match[5] == b"0"
+        self.keep_alive = b"close" not in wishes and (not self.is_old or b"keep-alive" in wishes)
 
 
 class Logins(Protocol):
@@ -169,6 +179,8 @@ class HttpConnection:
     def _next(self) -> None:
         """Answer what is whole, one at a time: while a page is made, or waits to be taken, nothing more is read."""
         while self._transport is not None and not self._busy and not self._out and not self._ended:
+            while self._come[:2] == b"\r\n":  # older clients send an empty line behind a request
+                del self._come[:2]
             if self._come[:1] == bytes([TLS_RECORD]):
                 self._refuse(BadRequest(400, "there is no TLS on this port"))
                 return
@@ -195,6 +207,9 @@ class HttpConnection:
                 return
         else:
             self._known = True
+        if request.method == "OPTIONS":
+            self._send(200, TEXT, b"", request, [f"Allow: {ALLOWED}"])
+            return
         page = pages.get(request.path)
         if page is None:
             self._send(404, TEXT, f"there is {' '.join(pages)}\n".encode(), request)
@@ -233,12 +248,12 @@ class HttpConnection:
             f"HTTP/1.1 {status} {REASONS[status]}",
             f"Content-Type: {content_type}",
             f"Content-Length: {len(body)}",
-            *(["Allow: GET, HEAD"] if status == 405 else []),
+            *([f"Allow: {ALLOWED}"] if status == 405 else []),
             *more,
-            *([] if keep_alive else ["Connection: close"]),
+            *(["Connection: close"] if not keep_alive else ["Connection: keep-alive"] if request is not None and request.is_old else []),
         ]
         self._out.append("\r\n".join(lines).encode() + END)
-        if request is None or request.method == "GET":
+        if request is None or request.method != "HEAD":
             self._out.append(body)
         self._transport.wake()
         if keep_alive:
