@@ -12,8 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from raftka.cluster import properties
+from raftka.cluster.host.plan import plan_host, ports_of_host
 from raftka.cluster.secured.keys import LISTENER, ClusterSecurity
 from raftka.limits import HOST_BROKERS
+from raftka.metadata.configs.broker import BROKER_SETTINGS
+from raftka.metadata.configs.settings import NodeSettings
+from raftka.metadata.configs.used_ports import OTHER_PORTS, PortsCollide, UsedPort, check_distinct
+from raftka.metadata.configs.values import SettingError
 from raftka.security.client_security import PLAINTEXT, ClientSecurity
 
 HOST = "127.0.0.1"
@@ -124,7 +129,39 @@ def plan_cluster(
         if brokers:
             plan = replace(plan, properties={**plan.properties, "broker.rack": directory.name}, brokers=brokers)
         plans.append(plan if security is None else _secured(plan, security, nodes, settings))
+    _check_ports(plans, settings)
     return plans
+
+
+def _check_ports(plans: Sequence[NodePlan], settings: Mapping[str, str]) -> None:
+    """Raise PlanError for a port that two of all nodes, or of their settings, would use. Other mistakes in settings are told by the nodes."""
+    used: list[UsedPort] = []
+    try:
+        for plan in plans:
+            used += [each._replace(whose=f"{each.whose} of {plan.title} ({_option(each, settings)})") for each in _ports_of(plan)]
+        check_distinct(used)
+    except PortsCollide as error:
+        raise PlanError(str(error)) from None
+    except SettingError:
+        return
+
+
+def _ports_of(plan: NodePlan) -> list[UsedPort]:
+    """The ports of one node are not compared with each other yet, so that the text has the options of the command line."""
+    given = dict(plan.properties)
+    if plan.brokers:
+        host = plan_host(given, plan.brokers, plan.directory.name)
+        return ports_of_host(host.settings, host.brokers)
+    others = {name: given.pop(name) for name in (*OTHER_PORTS, "metrics.port") if name in given}
+    parsed = NodeSettings.from_properties(given)
+    rest = {name: BROKER_SETTINGS[name].parse(text) for name, text in others.items()}
+    return replace(parsed, values={**parsed.values, **rest}).used_ports
+
+
+def _option(used: UsedPort, settings: Mapping[str, str]) -> str:
+    if used.setting in settings:
+        return f"--set {used.setting}"
+    return "--bridge-port" if used.setting.startswith("zookeeper.bridge.") else "--base-port"
 
 
 def _check_size(data: Path, nodes: int, brokers: int) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from raftka.cluster.plan import NodePlan, PlanError, bridge_ports_from, plan_cluster, ports_from
+from raftka.cluster.plan import NodePlan, PlanError, bridge_ports_from, metrics_ports_from, plan_cluster, ports_from
 from raftka.cluster.properties import parse
 from raftka.metadata.configs.settings import NodeSettings
 
@@ -76,3 +76,46 @@ def test_a_bridge_port_is_the_first_nodes(tmp_path: Path) -> None:
     assert "zookeeper.bridge.port" not in planned(tmp_path, 3)[0].properties
     with pytest.raises(PlanError):
         bridge_ports_from(65535, 3)
+
+
+B = 20_000
+
+
+@pytest.mark.parametrize(
+    ("bridge", "given", "one", "other"),
+    [
+        (B + 100, {}, "the listener CONTROLLER of node 1 (--base-port)", "zookeeper.bridge.port of node 1 (--bridge-port)"),
+        (B + 2, {}, "zookeeper.bridge.port of node 1 (--bridge-port)", "the listener PLAINTEXT of node 3 (--base-port)"),
+        (B - 2, {}, "the listener PLAINTEXT of node 1 (--base-port)", "zookeeper.bridge.port of node 3 (--bridge-port)"),
+        (B + 199, {}, "metrics.port of node 1 (--base-port)", "zookeeper.bridge.port of node 2 (--bridge-port)"),
+        (0, {"metrics.port": str(B + 1)}, "metrics.port of node 1 (--set metrics.port)", "the listener PLAINTEXT of node 2 (--base-port)"),
+        (0, {"metrics.port": "9500"}, "metrics.port of node 1 (--set metrics.port)", "metrics.port of node 2 (--set metrics.port)"),
+        (0, {"registry.port": "8081"}, "registry.port of node 1 (--set registry.port)", "registry.port of node 2 (--set registry.port)"),
+        (
+            0,
+            {"zookeeper.bridge.admin.port": str(B + 201)},
+            "zookeeper.bridge.admin.port of node 1 (--set zookeeper.bridge.admin.port)",
+            "metrics.port of node 2 (--base-port)",
+        ),
+        (0, {"zookeeper.bridge.port": "2181"}, "zookeeper.bridge.port of node 1 (--set", "zookeeper.bridge.port of node 2 (--set"),
+    ],
+)
+def test_ports_that_are_used_twice_are_told_before_anything_starts(tmp_path: Path, bridge: int, given: dict[str, str], one: str, other: str) -> None:
+    bridges = bridge_ports_from(bridge, 3) if bridge else ()
+    with pytest.raises(PlanError, match=r"^port [0-9]+ is for ") as told:
+        plan_cluster(tmp_path, ports_from(B, 3), given, metrics_ports_from(B, 3), bridges)
+
+    assert one in str(told.value)
+    assert other in str(told.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("bridge", [B + 103, B - 3, B + 203, B + 3])
+def test_ports_beside_each_other_are_no_mistake(tmp_path: Path, bridge: int) -> None:
+    assert len(plan_cluster(tmp_path, ports_from(B, 3), {"registry.port": "0"}, metrics_ports_from(B, 3), bridge_ports_from(bridge, 3))) == 3
+
+
+@pytest.mark.parametrize("bridge", [B + 1, B + 3, B + 101])
+def test_ports_of_hosts_are_compared_too(tmp_path: Path, bridge: int) -> None:
+    with pytest.raises(PlanError, match=r"^port [0-9]+ is for .* and for .*zookeeper\.bridge\.port|^port [0-9]+ is for zookeeper\.bridge\.port"):
+        plan_cluster(tmp_path, ports_from(B, 2, 2), {}, metrics_ports_from(B, 2), bridge_ports_from(bridge, 2), brokers=2)

@@ -432,3 +432,26 @@ def test_dynamic_settings_apply_by_precedence() -> None:
     assert now.with_dynamic(image())[name] == 5
     assert settings.with_dynamic(image(ConfigSet(BROKER, "2", name, "8"), ConfigSet(BROKER, "1", name, "nonsense")))[name] == 5
     assert settings.with_dynamic(image(ConfigSet(BROKER, "", "num.partitions", "9")))["num.partitions"] == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"metrics.port": "9092"}, "port 9092 is for the listener PLAINTEXT and for metrics.port"),
+        ({"metrics.port": "9093"}, "port 9093 is for the listener CONTROLLER and for metrics.port"),
+        ({"listeners": "PLAINTEXT://127.0.0.1:9093,CONTROLLER://:9093"}, "port 9093 is for the listener PLAINTEXT and for the listener CONTROLLER"),
+        ({"registry.port": "9092"}, "port 9092 is for the listener PLAINTEXT and for registry.port"),
+        ({"registry.port": "8081", "metrics.port": "8081"}, "port 8081 is for metrics.port and for registry.port"),
+        ({"zookeeper.bridge.port": "2181", "zookeeper.bridge.admin.port": "2181"}, "for zookeeper.bridge.port and for zookeeper.bridge.admin.port"),
+        ({"zookeeper.bridge.port": "9092", "zookeeper.bridge.host": "localhost"}, "for the listener PLAINTEXT and for zookeeper.bridge.port"),
+        ({"zookeeper.bridge.port": "9092", "zookeeper.bridge.host": "0.0.0.0"}, "for the listener PLAINTEXT and for zookeeper.bridge.port"),
+    ],
+)
+def test_a_port_that_two_settings_name_is_refused(changes: dict[str, str], text: str) -> None:
+    with pytest.raises(SettingError, match=text):
+        node(changes)
+
+
+def test_equal_ports_of_other_hosts_and_those_chosen_later_are_no_mistake() -> None:
+    assert node({"metrics.port": "9092", "metrics.host": "10.0.0.1"})["metrics.port"] == 9092
+    assert node({"metrics.port": "0", "registry.port": "0", "zookeeper.bridge.port": "0"})["registry.port"] == 0

@@ -6,21 +6,20 @@ registry and the bridge; the others are brokers without a vote. The file's metri
 behind a token that the supervisor alone knows.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from raftka.limits import HOST_BROKERS
 from raftka.metadata.configs.settings import NodeSettings
+from raftka.metadata.configs.used_ports import OTHER_PORTS, UsedPort, check_distinct
 from raftka.metadata.configs.values import SettingError
 from raftka.metadata.image import Endpoint
 
 LOOPBACK = "127.0.0.1"
-EVERYWHERE = ("", "0.0.0.0", "::")
 DIRECTORIES = ("log.dirs", "log.dir", "metadata.log.dir")
 ADMIN_PORT = "zookeeper.bridge.admin.port"
-OF_THE_FIRST = ("registry.port", "zookeeper.bridge.port", "zookeeper.bridge.secure.port", ADMIN_PORT)
+OF_THE_FIRST = tuple(OTHER_PORTS)
 OF_THE_PAGE = ("metrics.ssl.", "metrics.auth.")  # of the host's page, not of the brokers'
-HOST_OF = {"registry.port": "registry.host", **dict.fromkeys(OF_THE_FIRST[1:], "zookeeper.bridge.host")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,24 +117,14 @@ def _bracketed(host: str) -> str:
 
 
 def _check_ports(settings: NodeSettings, brokers: Sequence[BrokerPlan]) -> None:
-    taken: list[tuple[str, int, str]] = []
-    for host, port, whose in _ports(settings, brokers):
-        for other_host, other_port, other in taken:
-            if port == other_port and (host == other_host or host in EVERYWHERE or other_host in EVERYWHERE):
-                in_a_row = f"a host of {len(brokers)} brokers takes {len(brokers)} ports in a row for each listener"
-                raise SettingError(f"port {port} is for {other} and for {whose}: {in_a_row}")
-        taken.append((host, port, whose))
+    in_a_row = f"a host of {len(brokers)} brokers takes {len(brokers)} ports in a row for each listener"
+    check_distinct(ports_of_host(settings, brokers), in_a_row)
 
 
-def _ports(settings: NodeSettings, brokers: Sequence[BrokerPlan]) -> Iterator[tuple[str, int, str]]:
-    """(host, port, whose), without those that are chosen later."""
-    page = settings["metrics.port"]
-    if page:
-        yield settings.page_host, page, "metrics.port"
-    for name in OF_THE_FIRST:
-        if settings[name]:
-            yield settings[HOST_OF[name]], settings[name], name
+def ports_of_host(settings: NodeSettings, brokers: Sequence[BrokerPlan]) -> list[UsedPort]:
+    """Return the ports of the host's page and of all its brokers, without those that are chosen later."""
+    used = [each for each in settings.used_ports if each.setting != "listeners"]
     for broker in brokers:
-        for each in (*broker.settings.listeners, *broker.settings.controller_listeners):
-            if each.port:
-                yield each.host, each.port, f"the listener {each.listener} of broker {broker.node_id}"
+        own = [each for each in broker.settings.used_ports if each.setting == "listeners"]
+        used += [each._replace(whose=f"{each.whose} of broker {broker.node_id}") for each in own]
+    return used

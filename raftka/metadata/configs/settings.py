@@ -18,6 +18,7 @@ from raftka.metadata.configs.logins import check_controllers, check_logins, own_
 from raftka.metadata.configs.ports import check_ports
 from raftka.metadata.configs.prefixes import LISTENER, AtListener, names_in_use, own_value, split_prefix
 from raftka.metadata.configs.topic import DEAD_LETTER_TOPIC, INTERNAL_SEGMENT_BYTES, SCHEMA_SETTINGS, STRATEGY_PACKAGE, TOPIC_SETTINGS, UNIT_MS
+from raftka.metadata.configs.used_ports import UsedPort, check_distinct, used_ports
 from raftka.metadata.configs.values import Setting, SettingError, Values
 from raftka.metadata.image import BROKER, EMPTY, TOPIC, Endpoint, MetadataImage
 from raftka.security.client_security import PLAINTEXT, PROTOCOLS, ClientSecurity
@@ -106,6 +107,10 @@ class NodeSettings:
         return self.values["metrics.host"] or (first.host if first is not None else "")
 
     @property
+    def used_ports(self) -> list[UsedPort]:
+        return used_ports(self.values, (*self.listeners, *self.controller_listeners), self.page_host)
+
+    @property
     def rack(self) -> str | None:
         rack: str | None = self.values["broker.rack"]
         return rack
@@ -149,7 +154,7 @@ class NodeSettings:
             raise SettingError("broker.heartbeat.interval.ms must be less than broker.session.timeout.ms")
         inter_broker = _inter_broker(values, advertised, protocols)
         in_use = names_in_use(values, clients, controllers, _dialed(values, inter_broker, protocols))
-        return cls(
+        settings = cls(
             given=dict(properties),
             values=values,
             node_id=node_id,
@@ -163,6 +168,8 @@ class NodeSettings:
             log_dirs=values["log.dirs"] or values["log.dir"],
             unused=tuple(name for name in properties if not known[name] or (name.startswith(LISTENER) and name not in in_use)),
         )
+        check_distinct(settings.used_ports)
+        return settings
 
 
 def _of_listeners(names: Iterable[str]) -> Iterator[Setting]:
