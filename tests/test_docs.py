@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from raftka.cli.commands import root
+from raftka.cli.pipeline_status import COLUMNS as STATUS
 from raftka.cluster.host.pages import HOST_FAMILIES
 from raftka.metadata.configs.broker import DIFFERENCES
 from raftka.metadata.configs.names import OURS
@@ -15,6 +16,7 @@ from tests.mutants.catalogue import MUTANTS
 
 LOGS = {"debug", "info", "warning", "error", "_log"}
 ROOT = Path(__file__).parent.parent
+DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
 
 
@@ -77,9 +79,32 @@ def test_every_metric_of_a_host_stands_in_the_table() -> None:
 
 
 def test_documents_name_files_that_are_there() -> None:
-    for document in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+    for document in DOCUMENTS:
         for path in re.findall(r"`((?:raftka|tests|bench|docs)/[\w./-]+)`", document.read_text()):
             assert (ROOT / path).exists(), f"{document.name}: {path}"
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    for document in DOCUMENTS:
+        for path in re.findall(r"\]\(([\w./-]+\.md)\)", document.read_text()):
+            assert (document.parent / path).exists(), f"{document.name}: {path}"
+
+
+LONGEST_PAGE = 2_300  # words: it is read to its end
+
+
+def test_pages_of_the_pipeline_are_short_and_found() -> None:
+    pages = sorted((ROOT / "docs" / "pipeline").glob("*.md"))
+    index = (ROOT / "docs" / "pipeline.md").read_text()
+
+    assert {page.name: len(page.read_text().split()) for page in pages if len(page.read_text().split()) > LONGEST_PAGE} == {}
+    assert [page.name for page in pages if f"(pipeline/{page.name})" not in index] == []
+
+
+def test_the_columns_of_the_pipelines_status_are_explained() -> None:
+    told = re.findall(r"`([^`]+)`", " ".join(row[0] for row in rows("## Running", (ROOT / "docs" / "pipeline" / "project.md").read_text())))
+
+    assert [column for column in STATUS if column not in told] == ["flow"]
 
 
 def test_the_readme_calls_commands_that_exist() -> None:
@@ -108,11 +133,7 @@ LARGEST_PICTURE = 200_000
 
 def test_pictures_are_there_small_and_shown() -> None:
     """`./run screenshots` takes them."""
-    shown = {
-        (document.parent / path).resolve()
-        for document in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))
-        for path in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", document.read_text())
-    }
+    shown = {(document.parent / path).resolve() for document in DOCUMENTS for path in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", document.read_text())}
 
     assert shown == set((ROOT / "docs" / "images").glob("*.png"))
     assert all(each.read_bytes().startswith(b"\x89PNG") and each.stat().st_size < LARGEST_PICTURE for each in shown)

@@ -35,7 +35,7 @@ HEADERS = ", headers array<struct<key: string, value: binary>>"
 
 
 class DefaultSource(DataSource):  # type: ignore[misc]
-    """Topics of raftka and of Apache Kafka, with the options and columns of Spark's own Kafka source (docs/pipeline.md)."""
+    """Topics of raftka and of Apache Kafka, with the options and columns of Spark's own Kafka source (docs/pipeline/script.md)."""
 
     @classmethod
     def name(cls) -> str:

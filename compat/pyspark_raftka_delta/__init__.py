@@ -34,7 +34,7 @@ QUERY, BATCH, RUN = "sql.streaming.queryId", "streaming.sql.batchId", "spark.job
 
 
 class DefaultSource(DataSource):  # type: ignore[misc]
-    """A Delta table at any URL that the package deltalake takes (docs/pipeline.md)."""
+    """A Delta table at any URL that the package deltalake takes (docs/pipeline/lakes.md)."""
 
     @classmethod
     def name(cls) -> str:

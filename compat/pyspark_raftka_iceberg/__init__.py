@@ -21,7 +21,7 @@ QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"  # Spark's names
 
 
 class DefaultSource(DataSource):  # type: ignore[misc]
-    """A sink for streams and a source for batches (docs/pipeline.md)."""
+    """A sink for streams and a source for batches (docs/pipeline/connectors.md)."""
 
     @classmethod
     def name(cls) -> str:

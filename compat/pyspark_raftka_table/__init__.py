@@ -23,7 +23,7 @@ QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"  # Spark's names
 
 
 class DefaultSource(DataSource):  # type: ignore[misc]
-    """A source and a sink for streams (docs/pipeline.md)."""
+    """A source and a sink for streams (docs/pipeline/connectors.md)."""
 
     @classmethod
     def name(cls) -> str:

@@ -14,7 +14,7 @@ QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"  # Spark's names
 
 
 class DefaultSource(DataSource):  # type: ignore[misc]
-    """A sink for streams (docs/pipeline.md)."""
+    """A sink for streams (docs/pipeline/connectors.md)."""
 
     @classmethod
     def name(cls) -> str:

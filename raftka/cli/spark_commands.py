@@ -50,7 +50,7 @@ def audit(**options: Option) -> None:
     """Compare acknowledged records with stored ones: lost, duplicated, phantom (never sent) or reordered records.
 
     Exit codes: 0 all is well, 1 something is not, 2 it could not be told. The ledger's lines are {"producer": "truck-7", "seq": 41, "acked": true};
-    docs/pipeline.md has the rest.
+    docs/pipeline/tools.md has the rest.
     """
     with given_cluster(options.pop("bootstrap_server")) as cluster:
         code = _audit(**options, cluster=cluster)

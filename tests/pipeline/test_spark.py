@@ -198,7 +198,7 @@ def log_shorter(job: Job, player: Player, folder: Path) -> str:
 @pytest.mark.parametrize("trigger", [{"processingTime": "0 seconds"}, {"availableNow": True}, {"once": True}], ids=lambda each: next(iter(each)))
 @pytest.mark.parametrize("lose", [records_taken, topic_deleted, topic_made_again, log_shorter])
 def test_each_loss_stops_a_query_of_each_trigger(job: Job, player: Player, tmp_path: Path, lose: Any, trigger: Mapping[str, Any]) -> None:
-    """Line by line what docs/pipeline.md says under "What may be lost"."""
+    """Line by line what docs/pipeline/script.md says under "Lost data"."""
     player.fill(job.topic, 10, 0)
     job.one_run(tmp_path, trigger)
     said = lose(job, player, tmp_path)

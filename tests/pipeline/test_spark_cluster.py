@@ -1,4 +1,4 @@
-"""A standalone Spark with a master and two workers, each a process of its own, and a driver outside of them: "On a cluster" in docs/pipeline.md."""
+"""A standalone Spark with a master and two workers, each a process of its own, and a driver outside of them: docs/pipeline/cluster.md."""
 
 import json
 import subprocess

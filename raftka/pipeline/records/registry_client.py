@@ -75,7 +75,7 @@ class RegistryAccess:
             if not right or parts.query or parts.fragment:
                 raise OptionRefused(f"{url!r} is no URL of a registry, such as http://localhost:8081")
             if parts.username is not None or parts.password is not None:
-                raise OptionRefused("a registry's URL has no name and password in it: they come from the environment (docs/pipeline.md)")
+                raise OptionRefused("a registry's URL has no name and password in it: they come from the environment (docs/pipeline/streams.md)")
 
 
 Get = Callable[[str, str], tuple[int, bytes]]  # status and body, of a URL and a path below it. Raises OSError
@@ -210,7 +210,7 @@ class RegistryClient:
                     return f"the registry does not let this user see {what}"
                 why = f"{url}{path}: HTTP {status}" + (f", {code}: {document.get('message')}" if document else "")
                 if status in (401, 403):
-                    raise RegistryAway(f"the registry does not let us in. {why}. Look at its user and password (docs/pipeline.md)")
+                    raise RegistryAway(f"the registry does not let us in. {why}. Look at its user and password (docs/pipeline/streams.md)")
         raise RegistryAway(f"no registry answers. {why}. The batch is tried again")
 
 
