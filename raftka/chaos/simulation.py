@@ -42,6 +42,7 @@ from raftka.chaos.simulated.swarm import (
     Settings,
     choose,
     with_bursts,
+    with_length,
     with_more,
     with_transactions,
 )
@@ -186,6 +187,7 @@ class _Life:
         chosen = with_more(plan, chosen, self.world.random("beside"))
         chosen = with_transactions(plan, chosen, self.world.random("beside transactions"))
         chosen = with_bursts(plan, chosen, self.world.random("beside bursts"))
+        chosen = with_length(plan, chosen, self.world.random("length"))
         return self.options.settings or chosen
 
     @property
@@ -284,6 +286,8 @@ class _Life:
         committers = [each for each in self.others if isinstance(each, Committer)]
         awaited: list[Awaited] = [*self.producers, *committers, *self.works]
         hanging = [(each, list(each.counts)) for each in awaited]
+        for pauses in [each.pauses for each in self.producers] + [each.pauses for each in committers]:
+            pauses.hurry()
 
         def went_on() -> bool:
             for each, before in list(hanging):

@@ -4,9 +4,10 @@ import json
 import os
 import subprocess
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import replace
 from pathlib import Path
+from statistics import mean
 from weakref import ref
 
 import pytest
@@ -16,7 +17,7 @@ from raftka.chaos import history
 from raftka.chaos.runner import Summary, Total, many, run_whole
 from raftka.chaos.simulated.checks.probes import ONLY_WHEN, PROBES, never_seen
 from raftka.chaos.simulated.faults.schedule import Kind, schedule, without
-from raftka.chaos.simulated.swarm import PLANS, Plan, Settings, choose, with_more
+from raftka.chaos.simulated.swarm import PLANS, Plan, Settings, choose, with_length, with_more
 from raftka.chaos.simulation import Options, Run, simulate
 from raftka.chaos.verdict import Outcome
 from raftka.cli.chaos.commands import chaos
@@ -96,7 +97,9 @@ KEPT = {
 
 @pytest.mark.parametrize(("plan", "seed"), KEPT)
 def test_a_seed_that_was_violated_is_not_any_more(plan: str, seed: int) -> None:
-    assert simulate(seed, Options(PLANS[plan])).outcome is Outcome.VALID
+    as_long_as_it_was = replace(PLANS[plan], lengths_s=())
+
+    assert simulate(seed, Options(as_long_as_it_was)).outcome is Outcome.VALID
 
 
 def test_settings_that_are_given_are_those_that_would_have_been_chosen() -> None:
@@ -128,6 +131,17 @@ def test_sizes_of_the_swarm() -> None:
     assert {each.nodes for each in chosen} == {3, 4, 5, 6, 7}
     assert {each.voters for each in chosen} == {1, 3, 5}
     assert {each.replication for each in chosen} >= {2, 3, 4, 5}
+
+
+def test_short_lives_of_the_swarm_have_as_many_faults_as_long_ones() -> None:
+    faults: dict[float, list[int]] = defaultdict(list)
+    for seed in range(200):
+        with World(seed) as world:
+            settings = with_length(PLANS["swarm"], choose(PLANS["swarm"], world.random("settings")), world.random("length"))
+            faults[settings.seconds].append(len(schedule(world.random("schedule"), PLANS["swarm"].kinds, settings.seconds, settings.gap_s)))
+
+    assert faults.keys() == set(PLANS["swarm"].lengths_s)
+    assert all(12 <= mean(found) <= 20 for found in faults.values()), {length: mean(found) for length, found in faults.items()}
 
 
 # faults by number

@@ -8,6 +8,7 @@ from raftka.chaos.simulated.faults.schedule import Kind
 from raftka.chaos.simulated.workloads.beside import ALWAYS, BESIDE, Mixed, mixed_settings, works
 
 DIRECTORY_PATHS = ("/data", "/more", "/third")
+SHORT_AND_LONG_S = (6.0, 6.0, 6.0, 9.0, 9.0, 9.0, 9.0, 12.0, 12.0, 18.0)  # what each length finds a CPU second: docs/reliability.md
 TRANSACTIONS = 0.25  # of the lives with other workloads have this one
 BURSTS, BUSY = 0.5, 0.5  # of these lives: the same of transactions in bursts, and of nodes that are busy
 INDEX_BYTES = 4096  # what a topic has that is not told
@@ -88,6 +89,7 @@ class Plan:
     sizes: bool = False  # three to seven nodes, one, three or five of them voters
     beside: bool = False  # other workloads go on meanwhile, nodes are set differently
     busy: bool = False  # the nodes of half of the lives, and of all where a workload is alone
+    lengths_s: tuple[float, ...] = ()  # one of these instead of `seconds`, with as many faults
 
 
 POWER = Plan("power", schedule.POWER, 10.0, (0.1, 0.3), (0.02, 0.1), noise=False, ends_in_the_dark=True)
@@ -95,7 +97,9 @@ FAULTS = Plan("faults", schedule.ALL)
 WIDTH = Plan("width", schedule.WIDTH, roles=True)
 DIRECTORIES = Plan("directories", schedule.DIRECTORIES, gap_s=(0.1, 0.8), ends_in_the_dark=True, directories=True)
 THREE = Plan("three", schedule.SWARM, 18.0, (0.2, 2.0), (0.2, 0.6), groups=True, beside=True, busy=True)
-SWARM = Plan("swarm", schedule.SWARM, 18.0, (0.2, 2.0), (0.2, 0.6), groups=True, sizes=True, beside=True, busy=True)
+SWARM = Plan(
+    "swarm", schedule.SWARM, 18.0, (0.2, 2.0), (0.2, 0.6), groups=True, sizes=True, beside=True, busy=True, lengths_s=SHORT_AND_LONG_S
+)
 AT_WORK = Plan("work", (), 10.0)  # a workload alone
 BUSY_AT_WORK = replace(AT_WORK, busy=True)
 SECURED = Plan("work", schedule.SECURED, 20.0, ends_in_the_dark=True)  # the one of security, with faults of its own
@@ -162,6 +166,15 @@ def with_bursts(plan: Plan, settings: Settings, chance: Random) -> Settings:
         return settings
     bursts, busy = chance.random() < BURSTS, plan.busy and chance.random() < BUSY
     return replace(settings, beside=(*settings.beside, "bursts") if bursts else settings.beside, busy=busy)
+
+
+def with_length(plan: Plan, settings: Settings, chance: Random) -> Settings:
+    """From a stream of its own, as `with_more`. The gaps between faults shrink with the life, so that short ones have as many."""
+    if not plan.lengths_s:
+        return settings
+    seconds = chance.choice(plan.lengths_s)
+    low, high = settings.gap_s
+    return replace(settings, seconds=seconds, gap_s=(low * seconds / settings.seconds, high * seconds / settings.seconds))
 
 
 def _sizes(plan: Plan, chance: Random) -> tuple[int, int, tuple[int, ...]]:

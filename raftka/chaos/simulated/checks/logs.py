@@ -23,6 +23,7 @@ from raftka.runtime.interfaces import Files
 from raftka.wire.records import CONTROL, LOG_APPEND_TIME, LOG_OVERHEAD_BYTES, TRANSACTIONAL, records_of
 
 SEARCHES = 8  # timestamps that are searched for, and read positions that are tried
+FEW_SEARCHES = 3  # where many copies of one log are looked at
 CRC_FROM = 21  # of a batch
 Remembered = tuple[int, int, int, int]  # as producer_state.Batch
 
@@ -82,12 +83,12 @@ def by_segment(batches: Sequence[Scanned]) -> defaultdict[int, list[Scanned]]:
     return found
 
 
-def wrong_with(log: Log, files: Files) -> list[str]:
+def wrong_with(log: Log, files: Files, searches: int = SEARCHES) -> list[str]:
     batches = scan(log)
     lying = by_segment(batches)
     found = _bounds(log, batches, lying)
     if not found:  # else everything else is wrong too
-        found = _indexes(log, lying) + _times(log, batches) + _reads(log, batches)
+        found = _indexes(log, lying) + _times(log, batches, searches) + _reads(log, batches, searches)
         found += remembered(log, batches) + _epochs(log, batches, files) + _producers(log, batches) + _snapshots(log, batches, files)
     return [f"{log.directory}: {each}" for each in found]
 
@@ -144,12 +145,12 @@ def _indexes(log: Log, lying: Mapping[int, Sequence[Scanned]]) -> list[str]:
     return found
 
 
-def _times(log: Log, batches: Sequence[Scanned]) -> list[str]:
+def _times(log: Log, batches: Sequence[Scanned], searches: int) -> list[str]:
     found, up_to = [], log.end_offset
     known = sorted({batch.timestamp for batch in batches if batch.timestamp >= 0})
     living = [batch for batch in batches if batch.last >= log.start_offset]
     rising = list(accumulate((batch.timestamp for batch in living), max))
-    for timestamp in [each + more for each in _some(known) for more in (0, 1)]:
+    for timestamp in [each + more for each in _some(known, searches) for more in (0, 1)]:
         first = bisect_left(rising, timestamp)  # all batches before it have earlier records alone
         told, there = log.offset_for_timestamp(timestamp, up_to), _first(living[first:], timestamp, log.start_offset)
         if (told and told.offset) != there:
@@ -179,10 +180,10 @@ def _first(batches: Sequence[Scanned], timestamp: int, start: int) -> int | None
     return None
 
 
-def _reads(log: Log, batches: Sequence[Scanned]) -> list[str]:
+def _reads(log: Log, batches: Sequence[Scanned], searches: int) -> list[str]:
     """A read begins with the batch that holds the offset, or with the next one."""
     found = []
-    for batch in _some([batch for batch in batches if batch.base >= log.start_offset]):
+    for batch in _some([batch for batch in batches if batch.base >= log.start_offset], searches):
         for offset in {batch.base, batch.last}:
             spans, _ = log.read(offset, 1, log.end_offset)
             first = spans[0].file.read(spans[0].position, 8) if spans else b""
@@ -329,7 +330,7 @@ def _snapshots(log: Log, batches: Sequence[Scanned], files: Files) -> list[str]:
     return found
 
 
-def _some(found: Sequence[object]) -> list[Any]:
+def _some(found: Sequence[object], searches: int) -> list[Any]:
     """Spread over all, with the first and the last."""
-    step = max(1, len(found) // SEARCHES)
+    step = max(1, len(found) // searches)
     return list(dict.fromkeys([*found[::step], *found[-1:]]))

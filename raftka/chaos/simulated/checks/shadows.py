@@ -9,7 +9,7 @@ from random import Random
 
 from raftka.broker.node import Node
 from raftka.chaos.simulated.checks import reloaded
-from raftka.chaos.simulated.checks.logs import remembered, scan, wrong_with
+from raftka.chaos.simulated.checks.logs import FEW_SEARCHES, remembered, scan, wrong_with
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.log.checkpoints import START_OFFSETS
 from raftka.log.directory import Key
@@ -129,7 +129,7 @@ class _Opened:
         again = self._open()
         for key in self._opened(again):
             log = again.logs[key]
-            found += wrong_with(log, self._files)
+            found += wrong_with(log, self._files, FEW_SEARCHES)
             if key in before and _state(log) != before[key]:
                 found.append(f"{log.directory} is {_state(log)} after a clean end, before it {before[key]}")
         return found
@@ -166,7 +166,7 @@ class _Opened:
 
     def _compare(self, key: Key, log: Log) -> list[str]:
         living = self._living.logs[key]
-        where, found = f"{log.directory}", wrong_with(log, self._files)
+        where, found = f"{log.directory}", wrong_with(log, self._files, FEW_SEARCHES)
         if log.end_offset < self._least(living):
             found.append(f"{where} ends at {log.end_offset}, up to {self._least(living)} it is said to be on the disk")
         told, checkpoints = self._living.home(key).offsets[START_OFFSETS].get(key, 0), self._living._checkpoints

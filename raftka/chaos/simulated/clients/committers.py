@@ -6,6 +6,7 @@ import trio
 
 from raftka.chaos import history as story
 from raftka.chaos.simulated.clients.client import Address, Client, NoAnswer
+from raftka.chaos.simulated.clients.pauses import Pauses
 from raftka.chaos.simulated.clients.producers import History, key_of
 from raftka.wire.errors import Code
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
@@ -40,9 +41,9 @@ class Committer:
         self.acknowledged = 0  # commits
         self._group, self._topic, self._partition = group, topic, partition
         self._key = key_of(topic, partition)
-        self._pause_s = pause_s
         self._process = history.process()
         self._random = client.runtime.random(f"group {group}")
+        self.pauses = Pauses(self._random, pause_s)
 
     @property
     def counts(self) -> Sequence[int]:
@@ -61,7 +62,7 @@ class Committer:
                 else:
                     offset += 1
                     went_well = await self._commit(where, offset)
-                await trio.sleep(self._random.uniform(*self._pause_s))
+                await self.pauses.rest()
                 if not went_well:
                     break
 

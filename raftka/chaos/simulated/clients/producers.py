@@ -17,6 +17,7 @@ from raftka.chaos.simulated.checks.forgotten import Forgotten
 from raftka.chaos.simulated.clients.client import PASSES, Client, Leader, NoAnswer, batches_of, end_row, fetch_row, only_partition
 from raftka.chaos.simulated.clients.exact import Examiner
 from raftka.chaos.simulated.clients.libraries import HEADERS, RIGHT, as_written_by
+from raftka.chaos.simulated.clients.pauses import Pauses
 from raftka.log.producers.state import BATCHES_REMEMBERED
 from raftka.wire.errors import Code
 from raftka.wire.messages.fetch import FETCH, PartitionData
@@ -130,9 +131,9 @@ class Producer:
         self.over = False  # set: send no more than was begun
         self.done = False
         self._depth = depth
-        self._pause_s = pause_s
         self._random = client.runtime.random(f"producer {stream}")
         self._library = self._random.choice(HEADERS) if chance is not None else RIGHT
+        self.pauses = Pauses(self._random, pause_s)
         self._next = self._begun = 0  # records, batches
         self._producer_id = -1
         self._waiting: list[Batch] = []  # not acknowledged yet, in order
@@ -153,7 +154,7 @@ class Producer:
             await self._send_all()
             if self._chance is not None and not self._waiting and self._last is not None:
                 await self._try(self._chance, self._last)
-            await trio.sleep(self._random.uniform(*self._pause_s))
+            await self.pauses.rest()
         self.done = True
 
     @property
