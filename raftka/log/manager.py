@@ -32,8 +32,8 @@ from raftka.log.directory import DirectoryFailure, Key, LogDirectory, all_failed
 from raftka.log.finding import MADE_WITHOUT, find, topic_id_of
 from raftka.log.future import FUTURE, change_names, finish_moves, future_path, leftovers, note_offsets, open_future
 from raftka.log.log import Log
+from raftka.log.making import Maker
 from raftka.log.recovery import Damaged
-from raftka.log.segments.segment import segment_path
 from raftka.runtime.interfaces import File, Files
 
 
@@ -376,8 +376,9 @@ class LogManager:
                 new.append((key, topic_id, home))
 
         def work() -> None:
+            maker = Maker(self._files, self.offline)
             for key, topic_id, home in new:
-                self._make_directory(home.place(key), topic_id)
+                maker.make(home.path, home.place(key), topic_id)
                 self._made[key, topic_id] = home
 
         return work
@@ -402,22 +403,9 @@ class LogManager:
         home = self._made.pop((key, topic_id), None)
         if home is None or home.path in self.offline:
             home = self._place_for(key)
-            self._make_directory(home.place(key), topic_id)
+            Maker(self._files, self.offline).make(home.path, home.place(key), topic_id)
         home.clear_offsets(key)
         return home
-
-    def _make_directory(self, path: str, topic_id: bytes) -> None:
-        if self._files.exists(path):
-            self._files.remove(path)  # a crash while it was made: it has no metadata, so never a record
-        self._files.make_directory(path, durable=False)
-        self._files.open(segment_path(path, 0, ".log"), create=True).close()
-        said = {PARTITION_METADATA: encode_partition_metadata(topic_id)}
-        if self.offline:
-            said[MADE_WITHOUT] = "\n".join(list(self.offline)).encode()
-        for name, data in said.items():
-            file = self._files.open(f"{path}/{name}", create=True)
-            file.append([data])
-            file.close()
 
     def _counts(self) -> dict[LogDirectory, int]:
         counts = dict.fromkeys(self.usable, 0)

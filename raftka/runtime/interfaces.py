@@ -174,6 +174,9 @@ class Files(Protocol):
     def replace(self, path: str, data: Buffer) -> None:
         """The whole content, atomically and durably: temporary file, fsync, rename, fsync of the directory."""
 
+    def link(self, old: str, new: str) -> None:
+        """Give a file another name; durable after `sync_directory` of the name's directory."""
+
     def rename(self, old: str, new: str) -> None:
         """Atomic; durable after `sync_directory`."""
 

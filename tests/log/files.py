@@ -166,6 +166,10 @@ class MemoryFiles:
         for names in self.changes:
             names.pop(path, None)
 
+    def link(self, old: str, new: str) -> None:
+        self.call()
+        self.change({new: self.names[old]})
+
     def rename(self, old: str, new: str) -> None:
         if old in self.names:
             self.change({old: None, new: self.names[old]})

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from raftka.runtime.interfaces import Clock
 
-OPENED_IN_A_TURN = 25  # some 10 ms
+OPENED_IN_A_TURN = 25  # some 10 ms; prepared in two parts at a time, as a new file can cost the kernel more than all else here
 
 Key = tuple[bytes, int]  # topic id, partition
 Prepare = Callable[[list[Key], Callable[[], None]], None]
@@ -23,6 +23,7 @@ class LogOpener:
         self._waiting: dict[Key, None] = {}
         self._left = OPENED_IN_A_TURN
         self._busy = False
+        self._preparing = 0  # parts that threads are at work on
         self._prepared_now = False  # they are being looked at again
 
     def may_open(self, key: Key, *, new: bool) -> bool:
@@ -53,9 +54,17 @@ class LogOpener:
     def _open_next(self) -> None:
         keys = list(self._waiting)[:OPENED_IN_A_TURN]
         if keys:
-            self._prepare(keys, lambda: self._prepared(keys))
+            parts = [part for part in (keys[::2], keys[1::2]) if part]
+            self._preparing = len(parts)
+            for part in parts:
+                self._prepare(part, lambda: self._part_prepared(keys))
         else:
             self._left, self._busy = OPENED_IN_A_TURN, False
+
+    def _part_prepared(self, keys: list[Key]) -> None:
+        self._preparing -= 1
+        if not self._preparing:
+            self._prepared(keys)
 
     def _prepared(self, keys: list[Key]) -> None:
         due = [key for key in keys if key in self._waiting]

@@ -101,6 +101,9 @@ class MemoryFiles:
         file.durable = len(data)
         self._renames = [each for each in self._renames if path not in each]
 
+    def link(self, old: str, new: str) -> None:
+        self.files[new] = self.files[old]
+
     def rename(self, old: str, new: str) -> None:
         self.call(f"rename {old}")
         self._renames.append((old, new, self.files.get(new)))

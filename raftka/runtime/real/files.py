@@ -219,6 +219,9 @@ class RealFiles:
         os.replace(temporary, path)
         self.sync_directory(os.path.dirname(path) or ".")
 
+    def link(self, old: str, new: str) -> None:
+        os.link(old, new)
+
     def rename(self, old: str, new: str) -> None:
         os.rename(old, new)
 

@@ -414,6 +414,12 @@ class NodeFiles:
         directory.change({name: fresh})
         directory.flushed(directory.mark())
 
+    def link(self, old: str, new: str) -> None:
+        self.note(b"K", crc32c(old.encode()), crc32c(new.encode()))
+        self.disk.check(old)
+        target, name = self.disk.parent(new)
+        target.change({name: self.disk.file(old)})
+
     def rename(self, old: str, new: str) -> None:
         self.note(b"N", crc32c(old.encode()), crc32c(new.encode()))
         self.disk.check(old)
