@@ -29,7 +29,14 @@ WHOLE = 1e-6  # a number this near to an integer is one
 def entity_of(components: Iterable[tuple[str, str | None]]) -> QuotaEntity:
     """Of a type that is given twice the last one counts. Types that are none come last."""
     by_type = dict(components)
-    return tuple(sorted(by_type.items(), key=lambda each: TYPES.index(each[0]) if each[0] in TYPES else len(TYPES)))
+    known = [(kind, by_type.pop(kind)) for kind in TYPES if kind in by_type]
+    return (*known, *by_type.items())
+
+
+def unknown_type(entity: QuotaEntity) -> str | None:
+    """Say that an entity has a type that there is not; None: it has not."""
+    kind = entity[-1][0] if entity else TYPES[0]
+    return None if kind in TYPES else f"Unhandled client quota entity type: {quoted(next(kind for kind, _ in entity if kind not in TYPES))}"
 
 
 def entity_text(entity: QuotaEntity) -> str:

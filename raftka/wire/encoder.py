@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Generic, TypeVar
 
-from raftka.wire.codec import WRITING, Piece, Source, layout, merge, repeated
+from raftka.wire.codec import WRITING, Piece, Source, checked_size, layout, merge, repeated, varint
 from raftka.wire.rows import FIXED, NO_VERSION, Field, Row, Struct
 
 Encoder = Callable[[Row, list[Piece]], None]
-T = TypeVar("T", bound=Row)
+T = TypeVar("T", bound=Row | str)
 PIECES_JOINED = 256  # small pieces of bytes, before they become one
 
 
@@ -42,15 +42,25 @@ def _compile_tags(struct: Struct, version: int) -> Callable[[Row], bytes]:
     return tags
 
 
+def encode_string(text: str, parts: list[Piece]) -> None:
+    data = text.encode()
+    parts.append(checked_size(data).to_bytes(2, "big") + data)
+
+
+def encode_compact_string(text: str, parts: list[Piece]) -> None:
+    data = text.encode()
+    parts.append(varint(checked_size(data) + 1) + data)
+
+
 class EncodedRows(Generic[T]):
-    """An array of structs in a message, whose elements are encoded as they are added: a long answer never exists as rows.
+    """An array of structs or strings in a message, whose elements are encoded as they are added: a long answer never exists as rows.
 
     Contents of `records` are kept as they are, like everywhere.
     """
 
     __slots__ = ("_count", "_encode", "_fresh", "_joined")
 
-    def __init__(self, encode: Encoder) -> None:
+    def __init__(self, encode: Callable[[T, list[Piece]], None]) -> None:
         self._encode = encode
         self._count = 0
         self._fresh: list[Piece] = []
@@ -196,7 +206,7 @@ class _Writer:
             return
         self.count("n", "i")
         item = self.source.name("item")
-        if field.struct is not None:
+        if field.struct is not None or field.kind == "string":
             self.put(f"if {value}.__class__ is EncodedRows: parts.extend({value}.pieces); {value} = ()")
         with self.source.block(f"for {item} in {value}:"):
             self.field(replace(field, array=False, nullable=NO_VERSION), item)

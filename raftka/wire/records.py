@@ -4,6 +4,7 @@ The CRC covers everything from the attributes on, so a leader sets base offset a
 """
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from struct import Struct
 from struct import error as struct_error
 from typing import NamedTuple, Protocol
@@ -21,6 +22,7 @@ LOG_OVERHEAD_BYTES = 12  # base offset and length: what the length does not coun
 CRC_POSITION = 17
 ATTRIBUTES_POSITION = 21  # the CRC begins here
 MAGIC = 2
+NO_CONTENT = b"\1"  # the size -1
 
 SIGN = 1 << 63  # timestamps are numbers of Java's: what is too large begins again below
 
@@ -158,26 +160,24 @@ def seal(batch: bytearray | memoryview) -> None:
 
 def encode_record(offset_delta: int, base_timestamp: int, record: NewRecord) -> bytes:
     key, value, headers, timestamp = record
-    out = bytearray(b"\0")  # attributes, unused
-    put_signed(out, timestamp - base_timestamp)
-    put_signed(out, offset_delta)
-    _put_sized(out, key)
-    _put_sized(out, value)
-    put_signed(out, len(headers))
+    pieces = [b"\0", varint_of(timestamp - base_timestamp), varint_of(offset_delta)]  # the first: attributes, unused
+    pieces += (NO_CONTENT,) if key is None else (varint_of(len(key)), key)
+    pieces += (NO_CONTENT,) if value is None else (varint_of(len(value)), value)
+    pieces.append(varint_of(len(headers)))
     for name, content in headers:
-        _put_sized(out, name.encode())
-        _put_sized(out, content)
-    size = bytearray()
-    put_signed(size, len(out))
-    return bytes(size + out)
+        encoded = name.encode()
+        pieces += (varint_of(len(encoded)), encoded)
+        pieces += (NO_CONTENT,) if content is None else (varint_of(len(content)), content)
+    body = b"".join(pieces)
+    return varint_of(len(body)) + body
 
 
-def _put_sized(out: bytearray, content: bytes | None) -> None:
-    if content is None:
-        out.append(1)  # -1
-    else:
-        put_signed(out, len(content))
-        out += content
+@lru_cache(4096)
+def varint_of(value: int) -> bytes:
+    """A zigzag varint of up to 64 bits. Those of sizes and offsets come again and again."""
+    out = bytearray()
+    put_signed(out, value)
+    return bytes(out)
 
 
 def put_signed(out: bytearray, value: int) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from raftka.wire.codec import Piece
 from raftka.wire.decoder import Decoder, Locator, SteppedDecoder, compile_decoder, compile_locator, compile_stepped_decoder
-from raftka.wire.encoder import EncodedRows, Encoder, compile_encoder
+from raftka.wire.encoder import EncodedRows, Encoder, compile_encoder, encode_compact_string, encode_string
 from raftka.wire.errors import ProtocolError
 from raftka.wire.notation import parse_struct, parse_versions
 from raftka.wire.rows import NO_VERSION, ZERO_UUID, Row, Struct, Versions
@@ -98,6 +98,10 @@ class Api(Generic[Req, Resp]):
         if encode is None:
             encode = self._row_encoders[row, version] = compile_encoder(row.struct, version, flexible=version in self.flexible)
         return EncodedRows(encode)
+
+    def encoded_strings(self, version: int) -> EncodedRows[str]:
+        """For an array of strings of a response."""
+        return EncodedRows(encode_compact_string if version in self.flexible else encode_string)
 
     def decode_response(self, version: int, view: memoryview, position: int = 0) -> tuple[Resp, int]:
         return (self._decoders[1].get(version) or self._decoder(1, version))(view, position)

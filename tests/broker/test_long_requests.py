@@ -20,9 +20,12 @@ from raftka.runtime.simulated.clock import READING_S
 from raftka.wire.errors import Code
 from raftka.wire.frame import encode_request
 from raftka.wire.messages.fetch import FETCH, FetchRequest
+from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.metadata import METADATA, MetadataRequest
 from raftka.wire.messages.offsets import OFFSET_FETCH
 from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
+from raftka.wire.messages.transactions import TXN_OFFSET_COMMIT
 from raftka.wire.rows import Row, free
 from tests.broker.conftest import Lower
 from tests.broker.requests import batch, fetch, fetched, produce, produced
@@ -254,6 +257,25 @@ def test_each_of_100_groups_is_answered_while_others_go_on(stage: Stage) -> None
 
 
 @pytest.mark.usefixtures("tiny")
+def test_an_answer_that_comes_later_names_all_that_the_request_named(stage: Stage) -> None:
+    """Also where the handler is async: the request is freed behind its answer, not behind the handler."""
+    wire = stage.wire()
+    for key_type, key in enumerate(("g", "t")):
+        coordinator = FIND_COORDINATOR.request(key_type=key_type, coordinator_keys=[key])
+        stage.wait(lambda row=coordinator: not wire.ask(FIND_COORDINATOR, row).coordinators[0].error_code)  # type: ignore[misc]
+    given = INIT_PRODUCER_ID.request(transactional_id="t", transaction_timeout_ms=60_000)
+    stage.wait(lambda: not wire.ask(INIT_PRODUCER_ID, given).error_code)
+    pair = wire.ask(INIT_PRODUCER_ID, given)
+    request = TXN_OFFSET_COMMIT.request
+    of_topic = request.topics
+    topics = [of_topic(name="wide", partitions=[of_topic.partitions(partition_index=i % 600, committed_offset=1)]) for i in range(MANY)]
+
+    row = request(transactional_id="t", group_id="g", producer_id=pair.producer_id, producer_epoch=pair.producer_epoch, topics=topics)
+    answer = wire.ask(TXN_OFFSET_COMMIT, row)
+
+    assert [each.error_code for topic in answer.topics for each in topic.partitions] == [0] * MANY
+
+
 def test_a_fetch_in_slices_tells_every_partition_and_brings_records_of_the_first(stage: Stage) -> None:
     wire = stage.wire()
     for index in (0, 1, 300, 599):

@@ -26,6 +26,7 @@ LOADED_AT_ONCE = 64 * 1024  # bytes, with RECORD_WEIGHT for each record: some fo
 RECORD_WEIGHT = 100
 AT_ONCE = 200  # records that are replayed in the turn in which they were decided, each some 10 us
 PART_BYTES = 128 * 1024  # of a batch, where an outcome is more than one: some three milliseconds
+RECORDS_OF_BATCH = 1000  # of several outcomes: what is decided then goes into the next batch, as it takes a microsecond to write each
 TICK_AGAIN_S = 1.0  # after one whose records were refused
 BATCH_OVERHEAD_BYTES = 61
 RECORD_OVERHEAD_BYTES = 30  # lengths, deltas, attributes: at most
@@ -311,7 +312,7 @@ class CoordinatorPartition:
                 return code
             if size + BATCH_OVERHEAD_BYTES > most:
                 return Code.RECORD_LIST_TOO_LARGE
-            if self._size_bytes + size > most:
+            if self._size_bytes + size > most or len(self._records) >= RECORDS_OF_BATCH:
                 self._append()
             if self.gone:
                 return Code.KAFKA_STORAGE_ERROR

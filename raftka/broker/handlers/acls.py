@@ -1,13 +1,17 @@
 """DescribeAcls, CreateAcls, DeleteAcls: v1-3. Without an authorizer all of them are refused with SECURITY_DISABLED."""
 
+from collections.abc import Sequence
+
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request
+from raftka.limits import ACLS_OF_REQUEST, FILTERED_ACLS, Limit
 from raftka.metadata.security_commands import CreateAcls, DeleteAcls
 from raftka.security.acls import ALLOW, ANY, PREFIXED, TWO_PHASE_COMMIT, USER, Acl, AclFilter, fault_of_acl
-from raftka.wire.errors import Code, KafkaError
+from raftka.wire.encoder import EncodedRows
+from raftka.wire.errors import Code, KafkaError, check_limit
 from raftka.wire.messages.acls import (
     CREATE_ACLS,
     DELETE_ACLS,
@@ -15,15 +19,13 @@ from raftka.wire.messages.acls import (
     AclDescription,
     CreateAclsRequest,
     CreateAclsResponse,
-    DeleteAclsFilterResult,
-    DeleteAclsMatchingAcl,
     DeleteAclsRequest,
     DeleteAclsResponse,
     DescribeAclsRequest,
-    DescribeAclsResource,
     DescribeAclsResponse,
 )
 
+ACLS_OF_COMMAND = 200  # more are several commands: the controller decides on a command in one go
 LOOKS_BETWEEN = 500  # ACLs that are looked at in one go
 DISABLED = "No Authorizer is configured on the broker"
 REFUSED = "Cluster authorization failed."
@@ -35,6 +37,15 @@ def _check(request: Request[DescribeAclsRequest | CreateAclsRequest | DeleteAcls
         raise KafkaError(Code.SECURITY_DISABLED, DISABLED)
     if not request.may(operation, THE_CLUSTER):
         raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED, REFUSED)
+
+
+def _check_limit(services: Services, limit: Limit, value: int) -> None:
+    """Raises INVALID_REQUEST."""
+    try:
+        check_limit(limit, value, code=Code.INVALID_REQUEST)
+    except KafkaError:
+        services.context.metrics.hit(limit)
+        raise
 
 
 def _fault_of_filter(filter_: AclFilter) -> str | None:
@@ -65,25 +76,29 @@ def describe_acls(request: Request[DescribeAclsRequest], services: Services) -> 
             raise KafkaError(Code.INVALID_REQUEST, fault)
     except KafkaError as error:
         return response(error_code=int(error.code), error_message=error.message)
-    rows: dict[tuple[int, str, int], list[AclDescription]] = {}
+    rows: dict[tuple[int, str, int], EncodedRows[AclDescription]] = {}
     row = response.resources
     for at, acl in enumerate(services.metadata.image.acls):
         if wanted.matches(acl):
             told = row.acls(principal=acl.principal, host=acl.host, operation=acl.operation, permission_type=acl.permission)
-            rows.setdefault((acl.resource_type, acl.name, acl.pattern), []).append(told)
-        if not at % LOOKS_BETWEEN:
+            resource = acl.resource_type, acl.name, acl.pattern
+            if resource not in rows:
+                rows[resource] = request.encoded_rows(row.acls)
+            rows[resource].add(told)
             yield
-    resources: list[DescribeAclsResource] = []
+        elif not at % LOOKS_BETWEEN:
+            yield
+    resources = request.encoded_rows(row)
     for (kind, name, pattern), found in rows.items():
-        resources.append(row(resource_type=kind, resource_name=name, pattern_type=pattern, acls=found))
+        resources.add(row(resource_type=kind, resource_name=name, pattern_type=pattern, acls=found))
         yield
     return response(error_message="", resources=resources)
 
 
 def _none_created(request: Request[CreateAclsRequest], error: KafkaError) -> Steps[CreateAclsResponse]:
-    rows = []
+    rows = request.encoded_rows(CREATE_ACLS.response.results)
     for _ in request.body.creations:
-        rows.append(CREATE_ACLS.response.results(error_code=int(error.code), error_message=error.message))
+        rows.add(CREATE_ACLS.response.results(error_code=int(error.code), error_message=error.message))
         yield
     return CREATE_ACLS.response(results=rows)
 
@@ -92,40 +107,43 @@ def _none_created(request: Request[CreateAclsRequest], error: KafkaError) -> Ste
 async def create_acls(request: Request[CreateAclsRequest], services: Services) -> CreateAclsResponse:
     try:
         _check(request, services, "ALTER")
-        faults, command = await request.finish(_creations(request.body))
-        if command.acls:
-            await services.controller.ask(command)
+        faults, acls = await request.finish(_creations(request.body, services))
+        for first in range(0, len(acls), ACLS_OF_COMMAND):
+            await services.controller.ask(CreateAcls(tuple(acls[first : first + ACLS_OF_COMMAND])))
     except KafkaError as error:
         return await request.finish(_none_created(request, error))
-    return await request.finish(_created(faults))
+    return await request.finish(_created(request, faults))
 
 
-def _creations(body: CreateAclsRequest) -> Steps[tuple[list[str | None], CreateAcls]]:
-    """What is wrong with each, and a command for the others."""
+def _creations(body: CreateAclsRequest, services: Services) -> Steps[tuple[list[str | None], list[Acl]]]:
+    """What is wrong with each, and those of the others that are new, each once. Raises INVALID_REQUEST for too many."""
     faults: list[str | None] = []
-    acls: list[Acl] = []
+    acls: dict[Acl, None] = {}
+    known = services.metadata.image.acls
     for each in body.creations:
         host, name = each.host, each.resource_name
         acl = Acl(each.resource_type, name, each.resource_pattern_type, each.principal, host, each.operation, each.permission_type)
         faults.append(fault_of_acl(acl))
-        if faults[-1] is None:
-            acls.append(acl)
+        if faults[-1] is None and acl not in known:
+            acls[acl] = None
         yield
-    return faults, CreateAcls(tuple(acls))
+    _check_limit(services, ACLS_OF_REQUEST, len(acls))
+    return faults, list(acls)
 
 
-def _created(faults: list[str | None]) -> Steps[CreateAclsResponse]:
-    row, rows = CREATE_ACLS.response.results, []
+def _created(request: Request[CreateAclsRequest], faults: list[str | None]) -> Steps[CreateAclsResponse]:
+    row = CREATE_ACLS.response.results
+    rows = request.encoded_rows(row)
     for fault in faults:
-        rows.append(row(error_code=int(Code.NONE if fault is None else Code.INVALID_REQUEST), error_message=fault or ""))
+        rows.add(row(error_code=int(Code.NONE if fault is None else Code.INVALID_REQUEST), error_message=fault or ""))
         yield
     return CREATE_ACLS.response(results=rows)
 
 
 def _none_deleted(request: Request[DeleteAclsRequest], error: KafkaError) -> Steps[DeleteAclsResponse]:
-    rows = []
+    rows = request.encoded_rows(DELETE_ACLS.response.filter_results)
     for _ in request.body.filters:
-        rows.append(DELETE_ACLS.response.filter_results(error_code=int(error.code), error_message=error.message))
+        rows.add(DELETE_ACLS.response.filter_results(error_code=int(error.code), error_message=error.message))
         yield
     return DELETE_ACLS.response(filter_results=rows)
 
@@ -134,16 +152,20 @@ def _none_deleted(request: Request[DeleteAclsRequest], error: KafkaError) -> Ste
 async def delete_acls(request: Request[DeleteAclsRequest], services: Services) -> DeleteAclsResponse:
     try:
         _check(request, services, "ALTER")
-        faults, command = await request.finish(_filters(request.body))
-        found: tuple[tuple[Acl, ...], ...] = await services.controller.ask(command) if command.filters else ()
+        faults, filters = await request.finish(_filters(request.body, services))
+        found: list[tuple[Acl, ...]] = []
+        for first in range(0, len(filters), ACLS_OF_COMMAND):
+            found += await services.controller.ask(DeleteAcls(tuple(filters[first : first + ACLS_OF_COMMAND])))
     except KafkaError as error:
         return await request.finish(_none_deleted(request, error))
-    return await request.finish(_deleted(faults, found))
+    return await request.finish(_deleted(request, faults, found))
 
 
-def _filters(body: DeleteAclsRequest) -> Steps[tuple[list[str | None], DeleteAcls]]:
+def _filters(body: DeleteAclsRequest, services: Services) -> Steps[tuple[list[str | None], list[AclFilter]]]:
+    """What is wrong with each, and the others. Raises INVALID_REQUEST for too many looks at ACLs."""
     faults: list[str | None] = []
     filters: list[AclFilter] = []
+    known, looks = len(services.metadata.image.acls), 0
     for each in body.filters:
         wanted = AclFilter(
             each.resource_type_filter,
@@ -157,19 +179,23 @@ def _filters(body: DeleteAclsRequest) -> Steps[tuple[list[str | None], DeleteAcl
         faults.append(_fault_of_filter(wanted))
         if faults[-1] is None:
             filters.append(wanted)
+            looks += known if wanted.exact is None else 0
         yield
-    return faults, DeleteAcls(tuple(filters))
+    _check_limit(services, FILTERED_ACLS, looks)
+    return faults, filters
 
 
-def _deleted(faults: list[str | None], found: tuple[tuple[Acl, ...], ...]) -> Steps[DeleteAclsResponse]:
-    row, rows, answers = DELETE_ACLS.response.filter_results, list[DeleteAclsFilterResult](), iter(found)
+def _deleted(request: Request[DeleteAclsRequest], faults: list[str | None], found: Sequence[tuple[Acl, ...]]) -> Steps[DeleteAclsResponse]:
+    row, answers = DELETE_ACLS.response.filter_results, iter(found)
+    rows = request.encoded_rows(row)
     for fault in faults:
         if fault is not None:
-            rows.append(row(error_code=int(Code.INVALID_REQUEST), error_message=fault))
+            rows.add(row(error_code=int(Code.INVALID_REQUEST), error_message=fault))
+            yield
             continue
-        acls: list[DeleteAclsMatchingAcl] = []
+        acls = request.encoded_rows(row.matching_acls)
         for acl in next(answers):
-            acls.append(
+            acls.add(
                 row.matching_acls(
                     resource_type=acl.resource_type,
                     resource_name=acl.name,
@@ -181,6 +207,6 @@ def _deleted(faults: list[str | None], found: tuple[tuple[Acl, ...], ...]) -> St
                 )
             )
             yield
-        rows.append(row(matching_acls=acls))
+        rows.add(row(matching_acls=acls))
         yield
     return DELETE_ACLS.response(filter_results=rows)

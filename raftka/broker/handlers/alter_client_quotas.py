@@ -6,7 +6,7 @@ from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request
 from raftka.metadata.image import QuotaEntity
-from raftka.metadata.quotas import entity_of
+from raftka.metadata.quotas import entity_of, unknown_type
 from raftka.metadata.security_commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaResult
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.client_quotas import ALTER_CLIENT_QUOTAS, AlterClientQuotasEntry, AlterClientQuotasRequest, AlterClientQuotasResponse
@@ -22,35 +22,45 @@ def _all(request: Request[AlterClientQuotasRequest], code: Code) -> Steps[AlterC
 async def alter_client_quotas(request: Request[AlterClientQuotasRequest], services: Services) -> AlterClientQuotasResponse:
     if not request.may("ALTER_CONFIGS", THE_CLUSTER):
         raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED)
-    command = await request.finish(_read(request.body))
+    command, refused = await request.finish(_read(request.body))
     try:
         results: tuple[QuotaResult, ...] = await services.controller.ask(command) if command.alterations else ()
     except KafkaError as error:
         return await request.finish(_refused(request, error.code, error.message))
-    return await request.finish(_answer(request, results))
+    return await request.finish(_answer(request, (*refused, *results)))
 
 
-def _read(body: AlterClientQuotasRequest) -> Steps[AlterClientQuotas]:
+def _read(body: AlterClientQuotasRequest) -> Steps[tuple[AlterClientQuotas, tuple[QuotaResult, ...]]]:
+    """The command for the controller, and the answers to entities that it is not asked about, which may have thousands of types."""
     alterations: list[QuotaAlteration] = []
+    refused: dict[QuotaEntity, QuotaResult] = {}
     for entry in body.entries:
         ops = []
         for op in entry.ops:
             ops.append(QuotaOp(op.key, op.value, op.remove))
             yield
-        alterations.append(QuotaAlteration(_entity(entry), tuple(ops)))
+        entity = yield from _entity(entry)
+        if (wrong := unknown_type(entity)) is not None:
+            refused[entity] = QuotaResult(entity, int(Code.INVALID_REQUEST), wrong)
+        else:
+            alterations.append(QuotaAlteration(entity, tuple(ops)))
         yield
-    return AlterClientQuotas(tuple(alterations), body.validate_only)
+    return AlterClientQuotas(tuple(alterations), body.validate_only), tuple(refused.values())
 
 
-def _entity(entry: AlterClientQuotasEntry) -> QuotaEntity:
-    return entity_of((each.entity_type, each.entity_name) for each in entry.entity)
+def _entity(entry: AlterClientQuotasEntry) -> Steps[QuotaEntity]:
+    components: dict[str, str | None] = {}
+    for each in entry.entity:
+        components[each.entity_type] = each.entity_name
+        yield
+    return entity_of(components.items())
 
 
 def _refused(request: Request[AlterClientQuotasRequest], code: Code, message: str | None) -> Steps[AlterClientQuotasResponse]:
     """The same error for every entity."""
     entities: dict[QuotaEntity, None] = {}
     for entry in request.body.entries:
-        entities[_entity(entry)] = None
+        entities[(yield from _entity(entry))] = None
         yield
     return (yield from _answer(request, tuple([QuotaResult(entity, int(code), message) for entity in entities])))
 
@@ -58,7 +68,10 @@ def _refused(request: Request[AlterClientQuotasRequest], code: Code, message: st
 def _answer(request: Request[AlterClientQuotasRequest], results: tuple[QuotaResult, ...]) -> Steps[AlterClientQuotasResponse]:
     rows = request.encoded_rows(response.entries)
     for result in results:
-        entity = [response.entries.entity(entity_type=kind, entity_name=name) for kind, name in result.entity]
+        entity = request.encoded_rows(response.entries.entity)
+        for kind, name in result.entity:
+            entity.add(response.entries.entity(entity_type=kind, entity_name=name))
+            yield
         rows.add(response.entries(error_code=result.error, error_message=result.message, entity=entity))
         yield
     return response(entries=rows)

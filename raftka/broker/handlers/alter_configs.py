@@ -34,7 +34,7 @@ DENIED = {TOPIC: Code.TOPIC_AUTHORIZATION_FAILED, GROUP: Code.GROUP_AUTHORIZATIO
 Asked = Request[AlterConfigsRequest] | Request[IncrementalAlterConfigsRequest]
 Key = tuple[int, str]  # resource type and name
 Answers = dict[Key, AlteredConfigs]
-CHANGES_OF_COMMAND = 500  # more are several commands: the controller decides on a command in one go
+CHANGES_OF_COMMAND = 200  # more are several commands: the controller decides on a command in one go
 
 
 def _refused(request: Asked, code: Code) -> Steps[Any]:

@@ -1,6 +1,7 @@
 """AlterUserScramCredentials: v0 (KIP-554). The client has salted the password; the cluster keeps two keys made of that, and never the password."""
 
-from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import THE_CLUSTER
@@ -14,7 +15,6 @@ from raftka.wire.messages.scram import (
     ALTER_USER_SCRAM_CREDENTIALS,
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
-    AlterUserScramCredentialsResult,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
@@ -28,6 +28,7 @@ TEXTS = {
 }
 KEY_BYTES = {1: 32, 2: 64}  # of a salted password, by mechanism
 LONGEST_SALT_BYTES = 1024
+USERS_OF_COMMAND = 100  # more are several commands: the controller decides on a command in one go
 Refused = tuple[Code, str]
 
 
@@ -39,24 +40,32 @@ def _all(request: Request[AlterUserScramCredentialsRequest], code: Code) -> Step
     for upsertion in request.body.upsertions:
         names[upsertion.name] = None
         yield
-    text = TEXTS.get(code)
-    return response(results=[response.results(user=name, error_code=int(code), error_message=text) for name in names])
+    rows = request.encoded_rows(response.results)
+    for name in names:
+        rows.add(response.results(user=name, error_code=int(code), error_message=TEXTS.get(code)))
+        yield
+    return response(results=rows)
 
 
 @handles(ALTER_USER_SCRAM_CREDENTIALS, _all)
 async def alter_user_scram_credentials(request: Request[AlterUserScramCredentialsRequest], services: Services) -> AlterUserScramCredentialsResponse:
     if not request.may("ALTER", THE_CLUSTER):
         return await request.finish(_all(request, Code.CLUSTER_AUTHORIZATION_FAILED))
-    command, refused = await request.finish(_read(request.body))
-    results: tuple[ScramResult, ...] = ()
-    if command.deletions or command.upsertions:
-        results = await services.controller.ask(command)
-    return await request.finish(_answer(results, refused))
+    deletions, upsertions, refused = await request.finish(_read(request.body))
+    results: list[ScramResult] = []
+    for first in range(0, len(deletions), USERS_OF_COMMAND):
+        results += await services.controller.ask(AlterScramCredentials(tuple(deletions[first : first + USERS_OF_COMMAND]), ()))
+    for first in range(0, len(upsertions), USERS_OF_COMMAND):
+        results += await services.controller.ask(AlterScramCredentials((), tuple(upsertions[first : first + USERS_OF_COMMAND])))
+    return await request.finish(_answer(request, results, refused))
 
 
-def _read(body: AlterUserScramCredentialsRequest) -> Steps[tuple[AlterScramCredentials, dict[str, Refused]]]:
-    """The command for the controller, and the users that it is not asked about."""
-    users = Counter([each.name for each in body.deletions]) + Counter([each.name for each in body.upsertions])
+def _read(body: AlterUserScramCredentialsRequest) -> Steps[tuple[list[ScramDeletion], list[ScramUpsertion], dict[str, Refused]]]:
+    """The changes that the controller is asked for, and the users that it is not asked about."""
+    users: dict[str, int] = {}
+    for each in chain[ScramCredentialDeletion | ScramCredentialUpsertion](body.deletions, body.upsertions):
+        users[each.name] = users.get(each.name, 0) + 1
+        yield
     refused: dict[str, Refused] = {}
     deletions: list[ScramDeletion] = []
     upsertions: list[ScramUpsertion] = []
@@ -72,10 +81,10 @@ def _read(body: AlterUserScramCredentialsRequest) -> Steps[tuple[AlterScramCrede
         else:
             upsertions.append(_with_keys(upsertion))
         yield
-    return AlterScramCredentials(tuple(deletions), tuple(upsertions)), refused
+    return deletions, upsertions, refused
 
 
-def _wrong(alteration: ScramCredentialDeletion | ScramCredentialUpsertion, users: Counter[str]) -> Refused | None:
+def _wrong(alteration: ScramCredentialDeletion | ScramCredentialUpsertion, users: Mapping[str, int]) -> Refused | None:
     if users[alteration.name] > 1:
         return _known(Code.DUPLICATE_RESOURCE)
     if not alteration.name:
@@ -106,12 +115,14 @@ def _known(code: Code) -> Refused:
     return code, TEXTS[code]
 
 
-def _answer(results: tuple[ScramResult, ...], refused: dict[str, Refused]) -> Steps[AlterUserScramCredentialsResponse]:
-    rows: list[AlterUserScramCredentialsResult] = []
+def _answer(
+    request: Request[AlterUserScramCredentialsRequest], results: Sequence[ScramResult], refused: dict[str, Refused]
+) -> Steps[AlterUserScramCredentialsResponse]:
+    rows = request.encoded_rows(response.results)
     for result in results:
-        rows.append(response.results(user=result.user, error_code=result.error, error_message=TEXTS[Code(result.error)] if result.error else None))
+        rows.add(response.results(user=result.user, error_code=result.error, error_message=TEXTS[Code(result.error)] if result.error else None))
         yield
     for user, (code, text) in refused.items():
-        rows.append(response.results(user=user, error_code=int(code), error_message=text))
+        rows.add(response.results(user=user, error_code=int(code), error_message=text))
         yield
     return response(results=rows)

@@ -9,7 +9,7 @@ from raftka.metadata.commands import TopicPartitions
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.schema import Element, Row
 
-PARTITIONS_OF_COMMAND = 500
+PARTITIONS_OF_COMMAND = 200
 
 Asked = TypeVar("Asked", bound=Row)  # a topic of the request
 

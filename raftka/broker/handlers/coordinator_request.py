@@ -7,13 +7,14 @@ from typing import Any, Generic
 from raftka.broker.coordinators.runtime import Gathered
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import GROUP, TRANSACTIONAL_ID
-from raftka.broker.network.long_work import LongWork, Steps
+from raftka.broker.network.long_work import LongWork, Steps, counted_as
 from raftka.broker.network.request import Delayed, Request
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.schema import Req, Resp, Row
 
 Make = Callable[[Request[Req], Any], Resp | Steps[Resp]]  # from the coordinator's answer, or a KafkaError; in steps where the answer may be long
-PARTITIONS_OF_COMMAND = 500  # a request for more is several commands: a coordinator decides on a command in one go
+Question = tuple[str, object, str, int]  # group, command (or an error in its place), operation that the client must be allowed, items of the command
+PARTITIONS_OF_COMMAND = 200  # a request for more is several commands: a coordinator decides on a command in one go
 
 
 class CoordinatorRequest(Generic[Req, Resp]):
@@ -97,27 +98,25 @@ def ask_of_each(
 ) -> Steps[Resp | Delayed]:
     """`make` gets the list of all answers, in that order; who may not ask of a group has the refusal in its place."""
 
-    def question(group_id: str) -> tuple[str, Any, str]:
+    def question(group_id: str) -> Question:
         try:
-            return group_id, command(group_id), operation
+            return group_id, command(group_id), operation, 1
         except KafkaError as error:
-            return group_id, error, operation
+            return group_id, error, operation, 1
 
     questions = (question(group_id) for group_id in group_ids)
     return (yield from ask_all(request, services, len(group_ids), questions, make))
 
 
-def ask_all(
-    request: Request[Req], services: Services, count: int, questions: Iterable[tuple[str, object, str]], make: Make[Req, Resp]
-) -> Steps[Resp | Delayed]:
-    """`count` questions: group, command (or the error that there is instead), and the operation that the client must be allowed.
+def ask_all(request: Request[Req], services: Services, count: int, questions: Iterable[Question], make: Make[Req, Resp]) -> Steps[Resp | Delayed]:
+    """Ask `count` questions.
 
     `make` gets the list of all answers, in that order.
     """
     coordinator_request = CoordinatorRequest(request, services.dispatcher.long_work, make)
     request.stays = True
     gathered = Gathered(count, coordinator_request)
-    for place, (group_id, command, operation) in enumerate(questions):
+    for place, (group_id, command, operation, items) in enumerate(questions):
         ticket = gathered.place(place)
         try:
             check_group(request, operation, group_id)
@@ -126,7 +125,7 @@ def ask_all(
             services.groups.runtime.submit(group_id, command, ticket)
         except KafkaError as error:
             ticket(error.with_traceback(None))  # its frames hold all other answers: a cycle that only a full collection would free
-        yield
+        yield from counted_as(items)
     return coordinator_request.result()
 
 

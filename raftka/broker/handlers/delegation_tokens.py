@@ -151,11 +151,14 @@ def describe_delegation_token(request: Request[DescribeDelegationTokenRequest], 
         return response(error_code=int(Code.DELEGATION_TOKEN_AUTH_DISABLED))
     owners = None
     if request.body.owners is not None:
-        owners = {f"{each.principal_type}:{each.principal_name}" for each in request.body.owners}
-    rows: list[DescribedDelegationToken] = []
+        owners = set[str]()
+        for each in request.body.owners:
+            owners.add(f"{each.principal_type}:{each.principal_name}")
+            yield
+    rows = request.encoded_rows(response.tokens)
     for token in services.metadata.image.tokens.values():
         if (owners is None or token.owner in owners) and _sees(request, token):
-            rows.append(_row(token))
+            rows.add(_row(token))
         yield
     return response(tokens=rows)
 

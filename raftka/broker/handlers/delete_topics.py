@@ -13,6 +13,7 @@ from raftka.broker.network.long_work import Steps
 from raftka.broker.network.quotas.mutations import Mutations
 from raftka.broker.network.request import Request
 from raftka.metadata.commands import DeletedTopic, DeleteTopics, DoomedTopic
+from raftka.metadata.controller.topics import wrongly_named
 from raftka.metadata.image import TopicImage
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.errors import Code, KafkaError
@@ -81,6 +82,8 @@ def _commands(
         name = _name(services, doomed)
         if name is not None and not request.may("DELETE", THE_CLUSTER) and not request.may("DELETE", (TOPIC, name)):
             rows.add(_denied(request, services, doomed, name))
+        elif (wrong := wrongly_named(doomed)) is not None:
+            yield from _add_wrong(rows, doomed, wrong, count)
         else:
             by_topic.setdefault(name or doomed, []).extend([doomed] * min(count, 2))
         yield
@@ -93,6 +96,14 @@ def _commands(
             command = []
         yield
     return [*commands, tuple(command)] if command else commands
+
+
+def _add_wrong(rows: EncodedRows[DeletableTopicResult], doomed: DoomedTopic, wrong: str, count: int) -> Steps[None]:
+    """One answer for each time that it was named."""
+    topic_id, code = doomed.topic_id or ZERO_UUID, int(Code.INVALID_REQUEST)
+    for _ in range(count):
+        rows.add(response.responses(name=doomed.name, topic_id=topic_id, error_code=code, error_message=wrong))
+        yield
 
 
 def _doomed(request: Request[DeleteTopicsRequest]) -> Iterator[DoomedTopic]:

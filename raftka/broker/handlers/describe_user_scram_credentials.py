@@ -1,7 +1,5 @@
 """DescribeUserScramCredentials: v0 (KIP-554). Mechanisms and iterations; salts and keys never leave the cluster."""
 
-from collections import Counter
-
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import handles
@@ -33,10 +31,13 @@ def describe_user_scram_credentials(
     for (mechanism, user), credential in services.metadata.image.scram.items():
         infos.setdefault(user, []).append(result.credential_infos(mechanism=mechanism, iterations=credential.iterations))
         yield
-    asked = Counter(each.name for each in request.body.users or ()) or Counter(infos.keys())
-    rows: list[DescribeUserScramCredentialsResult] = []
-    for user, times in asked.items():
-        rows.append(_row(user, times, infos.get(user)))
+    asked: dict[str, int] = {}
+    for each in request.body.users or ():
+        asked[each.name] = asked.get(each.name, 0) + 1
+        yield
+    rows = request.encoded_rows(result)
+    for user, times in (asked or dict.fromkeys(infos, 1)).items():
+        rows.add(_row(user, times, infos.get(user)))
         yield
     return response(error_message="", results=rows)
 

@@ -365,6 +365,7 @@ class Fetch:
                 if cached not in self.held:
                     answer.add(cached, row)
                 yield
+            yield from answer.finish_topics(self.held)
         self._note_slice()
         # from here on nothing waits, so that the records are still there when they are sent
         if self.lost:

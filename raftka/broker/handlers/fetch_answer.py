@@ -1,9 +1,10 @@
 """The answer to a Fetch: its rows by topic, and what its session knows to have told. Reads no log."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
 from raftka.broker.handlers.services import Services
+from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request
 from raftka.broker.replica.fetch_session_cache import CachedPartition, FetchSession
 from raftka.metadata.image import PartitionImage
@@ -29,6 +30,7 @@ class FetchAnswer:
         self._told = told
         self._rows: dict[str | bytes, tuple[CachedPartition, EncodedRows[PartitionData]]] = {}
         self._added: set[CachedPartition] = set()
+        self._finished: EncodedRows[FetchableTopicResponse] | None = None  # topics of a long answer
         self._leaders: set[int] = set()
 
     def add(self, cached: CachedPartition, row: PartitionData) -> None:
@@ -56,8 +58,23 @@ class FetchAnswer:
             if cached not in self._added:
                 self.add(cached, row)
 
-    def topics(self) -> list[FetchableTopicResponse]:
-        return [of_topic(topic=first.topic, topic_id=first.topic_id, partitions=rows) for first, rows in self._rows.values()]
+    def finish_topics(self, but: Iterable[CachedPartition]) -> Steps[None]:
+        """Encode the topics of a long answer, except those of the partitions `but`, to which rows will be added."""
+        self._finished = self._request.encoded_rows(of_topic)
+        names = {cached.name for cached in but}
+        for name, (first, rows) in list(self._rows.items()):
+            if name not in names:
+                del self._rows[name]
+                self._finished.add(of_topic(topic=first.topic, topic_id=first.topic_id, partitions=rows))
+            yield
+
+    def topics(self) -> Sequence[FetchableTopicResponse] | EncodedRows[FetchableTopicResponse]:
+        rest = [of_topic(topic=first.topic, topic_id=first.topic_id, partitions=rows) for first, rows in self._rows.values()]
+        if self._finished is None:
+            return rest
+        for topic in rest:
+            self._finished.add(topic)
+        return self._finished
 
     def endpoints(self, services: Services) -> list[NodeEndpoint]:
         request = self._request

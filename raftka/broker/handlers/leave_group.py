@@ -24,7 +24,7 @@ def leave_group(request: Request[LeaveGroupRequest], services: Services) -> Step
     for first in range(0, len(body.members), MEMBERS_OF_COMMAND) or (0,):
         part = body.members[first : first + MEMBERS_OF_COMMAND]
         members = tuple([LeavingMember(each.member_id, each.group_instance_id) for each in part])
-        questions.append((body.group_id, Leave(body.group_id, members), "READ"))
+        questions.append((body.group_id, Leave(body.group_id, members), "READ", len(members)))
         yield
     return (yield from ask_all(request, services, len(questions), questions, _all))
 

@@ -2,6 +2,9 @@
 version 2 on.
 """
 
+from collections.abc import Sequence
+from typing import cast
+
 from raftka.broker.handlers.coordinator_request import CoordinatorRequest
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import TRANSACTIONAL_ID
@@ -39,5 +42,13 @@ def _answer(request: Request[ListTransactionsRequest], answers: list[tuple[Liste
                 state = each.state.shown
                 rows.add(response.transaction_states(transactional_id=each.transactional_id, producer_id=each.producer_id, transaction_state=state))
             yield
-    unknown = [name for name in request.body.state_filters if name not in STATES and name not in NEVER_WRITTEN]
-    return response(unknown_state_filters=unknown, transaction_states=rows)
+    return response(unknown_state_filters=(yield from _unknown_states(request)), transaction_states=rows)
+
+
+def _unknown_states(request: Request[ListTransactionsRequest]) -> Steps[Sequence[str]]:
+    unknown = request.encoded_strings()
+    for name in request.body.state_filters:
+        if name not in STATES and name not in NEVER_WRITTEN:
+            unknown.add(name)
+        yield
+    return cast(Sequence[str], unknown)  # the encoder takes it for one

@@ -35,7 +35,7 @@ def offset_commit(request: Request[OffsetCommitRequest], services: Services) -> 
         if not refused:
             remember(request, commands[0], services.groups.runtime, services.metadata)
         return ask(request, services, request.body.group_id, commands[0], lambda request, answer: _answer(refused, commands, request, [answer]))
-    questions = [(request.body.group_id, command, "READ") for command in commands]
+    questions = [(request.body.group_id, command, "READ", PARTITIONS_OF_COMMAND) for command in commands]
     return (yield from ask_all(request, services, len(questions), questions, partial(_answer, refused, commands)))
 
 

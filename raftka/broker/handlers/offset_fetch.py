@@ -5,7 +5,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any
 
-from raftka.broker.handlers.coordinator_request import PARTITIONS_OF_COMMAND, ask_all
+from raftka.broker.handlers.coordinator_request import PARTITIONS_OF_COMMAND, Question, ask_all
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import TOPIC
 from raftka.broker.network.dispatch import handles
@@ -51,10 +51,10 @@ def _refused(request: Request[OffsetFetchRequest], code: Code) -> Steps[OffsetFe
 @handles(OFFSET_FETCH, refused=_refused)
 def offset_fetch(request: Request[OffsetFetchRequest], services: Services) -> Steps[OffsetFetchResponse | Delayed]:
     groups: list[_OneGroup] = []
-    questions: list[tuple[str, FetchOffsets, str]] = []
+    questions: list[Question] = []
     for group in (yield from _groups(request)):
         groups.append(one := _OneGroup(request, services.metadata.image, group))
-        questions += [(group.group_id, command, "DESCRIBE") for command in (yield from one.commands())]
+        questions += [(group.group_id, command, "DESCRIBE", _size(command)) for command in (yield from one.commands())]
         yield
     return (yield from ask_all(request, services, len(questions), questions, partial(_answer, groups)))
 
@@ -72,6 +72,11 @@ def _groups(request: Request[OffsetFetchRequest]) -> Steps[Sequence[OffsetFetchR
             whole.add(group.group_id)
         yield
     return groups
+
+
+def _size(command: FetchOffsets) -> int:
+    """Partitions that it names, at the least one."""
+    return 1 + sum([len(topic.partitions) for topic in command.topics or ()])
 
 
 class _OneGroup:

@@ -366,7 +366,10 @@ class Dispatcher:
             answer = None
         if isinstance(answer, Row):
             pending.complete(answer)
-        self.answered(request)
+        if not isinstance(answer, Delayed):
+            self.answered(request)
+        elif not request.stays:  # else what makes the answer reads the request, and frees it
+            self.long_requests.leave(request)
         request.connection.release()
 
     def _intercepted(self, request: Request[Row]) -> Row | None:

@@ -102,6 +102,10 @@ class Request(Generic[Body_co]):
         """For an array of the answer that may be long; `row` is the class of its elements, `count` the number of all, if it is known."""
         return self.api.encoded_rows(self.version, row)
 
+    def encoded_strings(self) -> EncodedRows[str]:
+        """For an array of strings in the answer that may be long."""
+        return self.api.encoded_strings(self.version)
+
     async def finish(self, steps: Steps[T]) -> T:
         """For async handlers: work over many items, in slices."""
         return await self.dispatcher.long_work.finish(self.api.name, steps, self.spent)

@@ -6,6 +6,7 @@ begins anew with another coordinator. So in PreparingRebalance and CompletingReb
 
 from collections.abc import Iterable
 from enum import StrEnum
+from itertools import chain
 from math import inf
 
 from raftka.coordinator.classic.subscription import topics_of
@@ -245,7 +246,8 @@ class ClassicGroup:
 
 
 def weight_of(protocols: Iterable[Protocol]) -> int:
-    return sum([len(name) + len(metadata) + STRING_BYTES for name, metadata in protocols])
+    pieces = list(chain.from_iterable(protocols))  # two each; a client may have tens of thousands
+    return sum(map(len, pieces)) + STRING_BYTES * len(pieces) // 2
 
 
 def _recorded(member: Member, protocol_name: str | None, assignment: bytes) -> GroupMember:

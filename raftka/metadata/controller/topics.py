@@ -240,14 +240,14 @@ TWICE = "The provided topic name maps to an ID that was already supplied."  # Ka
 
 def delete_topics(image: MetadataImage, command: DeleteTopics, settings: NodeSettings) -> tuple[list[Record], tuple[DeletedTopic, ...]]:
     """Records, and one answer for each topic that was named; one named twice is refused, once."""
-    times = Counter([doomed for doomed in command.topics if _wrongly_named(doomed) is None])
+    times = Counter([doomed for doomed in command.topics if wrongly_named(doomed) is None])
     found = {doomed: _find(image, doomed) for doomed in times}
     ids = Counter(topic.topic_id for topic in found.values() if topic is not None)
     records: list[Record] = []
     answers = [
         DeletedTopic(doomed.name, doomed.topic_id or NO_ID, int(Code.INVALID_REQUEST), wrong)
         for doomed in command.topics
-        if (wrong := _wrongly_named(doomed)) is not None
+        if (wrong := wrongly_named(doomed)) is not None
     ]
     for doomed, topic in found.items():
         try:
@@ -271,8 +271,8 @@ def _find(image: MetadataImage, doomed: DoomedTopic) -> TopicImage | None:
     return image.topics.get(doomed.topic_id or NO_ID)
 
 
-def _wrongly_named(doomed: DoomedTopic) -> str | None:
-    """Such an entry is answered each time that it comes."""
+def wrongly_named(doomed: DoomedTopic) -> str | None:
+    """Say why an entry with a name and an id, or with neither, is refused; None: it is not. It is answered each time that it comes."""
     by_id = doomed.topic_id is not None and doomed.topic_id != NO_ID
     if by_id is not (doomed.name is not None):
         return None
