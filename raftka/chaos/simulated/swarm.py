@@ -97,9 +97,7 @@ FAULTS = Plan("faults", schedule.ALL)
 WIDTH = Plan("width", schedule.WIDTH, roles=True)
 DIRECTORIES = Plan("directories", schedule.DIRECTORIES, gap_s=(0.1, 0.8), ends_in_the_dark=True, directories=True)
 THREE = Plan("three", schedule.SWARM, 18.0, (0.2, 2.0), (0.2, 0.6), groups=True, beside=True, busy=True)
-SWARM = Plan(
-    "swarm", schedule.SWARM, 18.0, (0.2, 2.0), (0.2, 0.6), groups=True, sizes=True, beside=True, busy=True, lengths_s=SHORT_AND_LONG_S
-)
+SWARM = Plan("swarm", schedule.SWARM, 18.0, (0.2, 2.0), (0.2, 0.6), groups=True, sizes=True, beside=True, busy=True, lengths_s=SHORT_AND_LONG_S)
 AT_WORK = Plan("work", (), 10.0)  # a workload alone
 BUSY_AT_WORK = replace(AT_WORK, busy=True)
 SECURED = Plan("work", schedule.SECURED, 20.0, ends_in_the_dark=True)  # the one of security, with faults of its own
