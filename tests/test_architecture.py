@@ -13,9 +13,9 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 SOURCES = ("raftka", "compat", "tests", "bench")
-MAX_FILE_LINES = 500
-MAX_FUNCTION_LINES = 60
-MAX_MODULES = 15  # of a folder, __init__.py not counted
+MAX_FILE_LINES = 800
+MAX_FUNCTION_LINES = 70
+MAX_MODULES = 20  # of a folder, __init__.py not counted
 LARGER = {  # handlers and messages: one file for each API or family; the others are to be divided, and do not grow
     "raftka/broker/handlers": 65,
     "raftka/wire/messages": 30,
@@ -247,7 +247,7 @@ def crowded(paths: Iterable[str]) -> list[str]:
 
 def test_no_folder_is_crowded() -> None:
     assert crowded(str(path.relative_to(ROOT)) for path in sources()) == []
-    assert crowded(f"raftka/log/m{number}.py" for number in range(16)) == ["raftka/log has 16 modules, 15 are allowed"]
+    assert crowded(f"raftka/log/m{number}.py" for number in range(21)) == ["raftka/log has 21 modules, 20 are allowed"]
 
 
 def circles(imported: Mapping[str, Iterable[str]]) -> list[set[str]]:
@@ -370,9 +370,9 @@ PLANTED = {
     "the engine": ("raftka/broker/controller/quorum.py", "import pysyncobj", "only metadata/quorum/pysyncobj_core.py imports it"),
     "an async generator": ("raftka/broker/node.py", "async def f():\n    yield 1", "f is an async generator"),
     "an exception that is made once": ("raftka/metadata/x.py", "NO = ValueError()\ndef f():\n    raise NO", "raises NO"),
-    "a long function": ("compat/zookeeper_bridge/tree/tree.py", LONG, "f has 61 lines"),
-    "a long method": ("raftka/cli/x.py", "class C:\n" + "".join(f"    {line}\n" for line in LONG.splitlines()), "f has 61 lines"),
-    "a long file": ("tests/test_x.py", "x = 1\n" * MAX_FILE_LINES, "501 lines"),
+    "a long function": ("compat/zookeeper_bridge/tree/tree.py", LONG, "f has 71 lines"),
+    "a long method": ("raftka/cli/x.py", "class C:\n" + "".join(f"    {line}\n" for line in LONG.splitlines()), "f has 71 lines"),
+    "a long file": ("tests/test_x.py", "x = 1\n" * MAX_FILE_LINES, "801 lines"),
     "no docstring": ("raftka/cli/x.py", "", "does not say what it is"),
 }
 
