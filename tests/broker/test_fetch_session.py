@@ -10,6 +10,7 @@ from raftka.broker.handlers.fetch import Fetch
 from raftka.broker.network.long_work import drained
 from raftka.broker.replica.fetch_session_cache import SAFE_S, FetchSession, FetchSessionCache, Reader
 from raftka.broker.telemetry.metrics import Metrics
+from raftka.chaos.simulated.workloads.workload import busy
 from raftka.limits import SESSION_PARTITIONS
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.fetch import FETCH, FetchTopic, PartitionData
@@ -21,6 +22,8 @@ from tests.broker.stage import Stage, Wire
 from tests.broker.test_fetch import values
 
 LONG_MS = 20_000
+WIDE = 200  # partitions: fewer than a session watches from its begin on
+MOMENTS, MOMENT_S = 40, 0.0001
 VERSION = 12
 CONSUMER, FOLLOWER = Reader(-1, -1), Reader(2, 5)
 
@@ -87,6 +90,34 @@ def stage() -> Iterator[Stage]:
 
 def append(stage: Stage, partition: int = 0, value: bytes = b"1") -> None:
     assert produced(stage.wire(stage.leader("t", partition)).ask(PRODUCE, produce("t", batch(value), partition))).error_code == 0
+
+
+def late_records_missed(stage: Stage, wait_ms: int) -> list[int]:
+    """Let records arrive at any moment of the first fetch of a session, on a busy node; return the moments whose record is not told."""
+    stage.create("wide", WIDE)
+    topics = asking(range(WIDE), topic="wide")
+    missed = []
+    for moment in range(MOMENTS):
+        with busy():
+            reader, writer = Conversation(stage), stage.wire()
+            for row in topics[0].partitions:
+                row.fetch_offset = stage.partition("wide", row.partition).log.end_offset
+            begin = FETCH.request(session_id=0, session_epoch=0, topics=topics, max_wait_ms=wait_ms, min_bytes=1)
+            reader.wire.request(FETCH, begin, VERSION)
+            stage.world.run(stage.world.now + moment * MOMENT_S)
+            assert produced(writer.ask(PRODUCE, produce("wide", batch(b"late"), 0))).error_code == 0
+            reader.epoch = 1
+            told = reader.hear().get(0)
+        if told is None or not told.records:
+            told = reader.ask(wait_ms=1000).get(0)
+        if told is None or values(told) != [b"late"]:
+            missed.append(moment)
+    return missed
+
+
+@pytest.mark.parametrize("wait_ms", [0, 50])
+def test_records_that_arrive_while_a_first_fetch_is_interrupted_are_told(stage: Stage, wait_ms: int) -> None:
+    assert not late_records_missed(stage, wait_ms)
 
 
 # what is told

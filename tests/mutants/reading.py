@@ -80,3 +80,14 @@ def serves_before_it_knows_anything(acceptor: Any) -> Any:
         return at_once
 
     return bug
+
+
+@mutant(Fetch, "_note_slice")
+def interrupted_first_fetch_misses_records(note_slice: Any) -> Any:
+    """Records that come between a look at a partition and the watch of a new session are not told before others come behind them."""
+
+    def bug(self: Fetch) -> None:
+        note_slice(self)
+        self.interrupted = False
+
+    return bug

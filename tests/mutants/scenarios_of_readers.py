@@ -11,6 +11,7 @@ from raftka.wire.messages.list_offsets import LIST_OFFSETS
 from raftka.wire.messages.metadata import METADATA
 from tests.broker.requests import fetch
 from tests.broker.stage import Stage
+from tests.broker.test_fetch_session import late_records_missed
 from tests.broker.test_transactional_partition import Scene as Producing
 from tests.mutants.directed import finds
 
@@ -102,3 +103,9 @@ def reader_behind_an_open_transaction_is_not_woken() -> None:
         stage.world.run(stage.world.now + 0.5)
         scene.mark(commit=True)
         assert stage.world.run(lambda: bool(wire.frames), at_most_s=5.0), "not woken: the transaction is committed, and its reader waits"
+
+
+@finds
+def interrupted_first_fetch_misses_records() -> None:
+    with Stage() as stage:
+        assert not late_records_missed(stage, wait_ms=0), "a session misses a record that came while its first fetch was interrupted"

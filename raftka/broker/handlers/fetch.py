@@ -82,6 +82,7 @@ class Fetch:
         "goes_on",
         "held",
         "hurried",
+        "interrupted",
         "isolated",
         "lost",
         "max_bytes",
@@ -123,6 +124,7 @@ class Fetch:
         self.rows: dict[CachedPartition, PartitionData] = {}  # what is to be told
         self.held: dict[CachedPartition, None] = {}  # those with records
         self.slice = services.dispatcher.long_work.slices  # in which the records were found
+        self.interrupted = False  # it goes on in a later turn than it began
         self.full = False  # no more records are read for this answer
         self.stale = False  # the records were found in an earlier turn
         self.reading = False  # after it was parked
@@ -161,8 +163,9 @@ class Fetch:
                     return self.park(min(wait_ms, follow.MAX_WAIT_MS) / 1000)
                 metrics.hit(PARKED_REQUESTS)
             return (yield from self.answer())
-        except GeneratorExit:
-            self.abandon()  # the client has gone
+        except GeneratorExit:  # the client has gone
+            self.abandon()
+            self.session.review()  # partitions that were not reached yet have news, too
             raise
 
     def is_genuine(self) -> bool:
@@ -193,6 +196,7 @@ class Fetch:
         """Another turn may have begun."""
         if (now := self.services.dispatcher.long_work.slices) != self.slice:
             self.slice = now
+            self.interrupted = True
             if self.held:
                 self.full = self.stale = True
 
@@ -352,10 +356,8 @@ class Fetch:
             return response(session_id=session.id if session.lasting else 0)
         lasted = session.lasting
         told = lasted or self._admitted()
-        for cached in list(session.partitions.values()) if told and not lasted else ():
-            if cached.partition is not None:
-                cached.partition.watched_by(cached)
-            yield
+        if told and not lasted:
+            yield from self._watch_all()
         answer = FetchAnswer(self.request, session, told, len(self.rows))
         if len(self.rows) > ROWS_OF_TURN:
             for cached in islice(list(self.held), ROWS_OF_TURN, None) if self.stale else ():
@@ -369,6 +371,7 @@ class Fetch:
         self._note_slice()
         # from here on nothing waits, so that the records are still there when they are sent
         if self.lost:
+            self.abandon()
             return response(error_code=int(Code.INVALID_FETCH_SESSION_EPOCH))
         if self.stale:
             self.full = False
@@ -403,6 +406,20 @@ class Fetch:
 
     # waiting
 
+    def _watch_all(self) -> Steps[None]:
+        """Watch the partitions from now on. An interrupted request looks at all of them again.
+
+        It has missed what happened between its look at a partition and the watch.
+        """
+        for cached in list(self.session.partitions.values()):
+            if cached.partition is not None:
+                cached.partition.watched_by(cached)
+            yield
+        self._note_slice()
+        if self.interrupted and not self.watching:
+            self.session.review()
+        self.watching = True
+
     def park(self, wait_s: float) -> Delayed:
         session = self.session
         self.pending = Delayed(self.request, self._answer)
@@ -411,10 +428,7 @@ class Fetch:
         self.timer = clock.call_at(clock.now() + wait_s, self._answer)
         session.parked = self
         if not self.watching:
-            self.watching = True
-            for cached in session.partitions.values():
-                if cached.partition is not None:
-                    cached.partition.watched_by(cached)
+            drained(self._watch_all())
         if self.request.slot is not None and session.dirty:
             self.read_soon()  # something has happened while it was reading
         return self.pending
