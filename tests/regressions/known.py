@@ -196,4 +196,11 @@ REGRESSIONS = (
         "A transactional producer whose right on its id was taken away went on, as long as its requests were answered the short way.",
         "scenario",
     ),
+    Regression(
+        "interrupted_first_fetch_misses_records",
+        "4556fbcb",
+        "The first fetch of a session went on in later turns: a record that came between its look at a partition and the session's watch was not"
+        " told before another one came, so a follower left the ISR and producers waited. Seed 60006 of swarm found it, on nodes that are busy.",
+        "scenario",
+    ),
 )
