@@ -5,13 +5,14 @@ from dataclasses import dataclass
 
 MIB = 1024 * 1024
 # Fresh page cache costs more than the broker on some machines (a virtual one gives freed memory back): segments that come again are measured, not
-# the host. raftka and Kafka keep one of 128 MiB, the floor two of 64. raftka writes a new one over the file of a deleted one, the others make new
-# files. Neither Kafka nor the floor flushes here; raftka does the same with flush=os.
+# the host. All keep two of 64 MiB; raftka and Kafka look each second whether there are more, and wait for Kafka's minute before they let a deleted
+# file go. raftka writes new segments over the files of deleted ones, the others make new files. Neither Kafka nor the floor flushes here; raftka does
+# the same with flush=os.
 ONE_NODE: Mapping[str, str] = {
-    "log.segment.bytes": str(128 * MIB),
-    "log.retention.bytes": "1",
-    "log.retention.check.interval.ms": "20",
-    "log.segment.delete.delay.ms": "0",
+    "log.segment.bytes": str(64 * MIB),
+    "log.retention.bytes": str(128 * MIB),
+    "log.retention.check.interval.ms": "1000",
+    "log.segment.delete.delay.ms": "60000",
     "raftka.log.flush": "os",
 }
 # Kafka flushes before it answers only when told so; raftka always does.

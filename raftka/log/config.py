@@ -59,7 +59,7 @@ class LogConfig:
     flush_ms: int = FOREVER  # with flush="os": how long what is written may be in memory alone
     preallocate: bool = False  # a segment's blocks are reserved when it begins
     file_delete_delay_ms: int = 60_000
-    segment_reuse_ms: int = 600_000  # the file of a deleted segment waits so long for the next one; 0: never
+    segment_reuse_ms: int = 600_000  # the file of a deleted segment waits so long for a next one; 0: never
     producer_id_expiration_ms: int = 24 * HOUR_MS
     schemas: SchemaRules | None = None
 

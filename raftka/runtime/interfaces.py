@@ -4,7 +4,7 @@ Everything is callbacks on one thread. A *turn* is one round of the loop: all by
 actions asked for by `at_turn_end` run, then output leaves. So what many requests of one turn cause is written once and sent once.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from math import inf
@@ -76,7 +76,10 @@ class Connection(Protocol):
         """
 
     def take_output(self) -> "Sequence[Buffer | FileSpan]":
-        """Everything that is ready to be sent, in order; asked for only when what was taken before has left."""
+        """Everything that is ready to be sent, in order; asked for only when what was taken before has left.
+
+        Pieces of files are pinned: the caller unpins each when it has left, or will not.
+        """
 
     def closed(self, reason: str) -> None:
         """No byte comes or goes any more. Called exactly once, also when connecting failed."""
@@ -145,6 +148,19 @@ class FileSpan:
     file: File
     position: int  # bytes
     size: int  # bytes
+
+
+def pin(items: "Iterable[Buffer | FileSpan]") -> None:
+    """Keep the files of all pieces as they are, also when their segments are deleted meanwhile."""
+    for item in items:
+        if item.__class__ is FileSpan:  # isinstance would be a call for each
+            item.file.pin()
+
+
+def unpin(items: "Iterable[Buffer | FileSpan]") -> None:
+    for item in items:
+        if item.__class__ is FileSpan:
+            item.file.unpin()
 
 
 class Files(Protocol):

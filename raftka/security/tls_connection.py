@@ -9,7 +9,7 @@ from ssl import MemoryBIO, SSLContext, SSLError, SSLWantReadError, SSLZeroReturn
 from typing import NamedTuple
 
 from raftka.limits import LOGIN_BYTES
-from raftka.runtime.interfaces import Buffer, Connection, FileSpan, Transport
+from raftka.runtime.interfaces import Buffer, Connection, FileSpan, Transport, unpin
 
 HANDSHAKE_BYTES = 16 * 1024  # read at once before the handshake is over
 FEED_BYTES = 64 * 1024  # that OpenSSL holds encrypted
@@ -143,9 +143,7 @@ class TlsConnection:
     def closed(self, reason: str) -> None:
         self._over = True
         self._transport = None
-        for each in self._plain:
-            if isinstance(each, FileSpan):
-                each.file.unpin()
+        unpin(self._plain)
         self._plain.clear()
         self.inner.closed(reason)
 
@@ -267,10 +265,7 @@ class TlsConnection:
         return filled, True
 
     def _take_inner(self) -> None:
-        for each in self.inner.take_output():
-            if isinstance(each, FileSpan):
-                each.file.pin()
-            self._plain.append(each)
+        self._plain.extend(self.inner.take_output())
 
     def _next_piece(self) -> Buffer:
         """From the front: a part of a file or of a long buffer, or short buffers as one. Raises OSError, ValueError."""

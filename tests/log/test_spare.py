@@ -10,7 +10,8 @@ from raftka.checksum import crc32c
 from raftka.log.config import LogConfig
 from raftka.log.log import Log
 from raftka.log.segments.segment import segment_path
-from raftka.runtime.interfaces import File
+from raftka.log.segments.spare import Budget
+from raftka.runtime.interfaces import File, pin
 from raftka.runtime.real.files import RealFiles
 from raftka.runtime.real.sending import READ_BYTES, Sender, Unsent
 from raftka.wire.records import build_batch
@@ -138,6 +139,7 @@ def test_a_client_reads_the_records_that_were_sent_to_it_however_late() -> None:
         wanted = crc32c(content(spans))  # where megabytes differ, pytest describes each difference on CI, for hours
         with socket.create_connection(server.getsockname()) as client, server.accept()[0] as broker:
             broker.setblocking(False)
+            pin(spans)
             Sender().send_new(broker, spans, unsent)
             assert not unsent, "the client's kernel has all of it"
             write_over(log)
@@ -180,7 +182,7 @@ def test_a_truncation_drops_it() -> None:
         log.spare.directory_flushed()
         if log.segments[0].base_offset == 3:
             log.spare.release(retired[0], 0.0)
-            log.spare.expire(1.0)
+            log.spare.begin_round(1.0)
     log.spare.release(retired[1], 0.0)
     assert kept(files) == [f"{3:020d}.log.deleted"]
     old = bytes(files.names[f"{DIRECTORY}/{kept(files)[0]}"].data)
@@ -234,11 +236,11 @@ def test_zeros_in_the_midst_of_what_was_committed_are_damage(rotten: int) -> Non
         Log.open(files, DIRECTORY, log.config, NOW, clean_shutdown=False, recovery_point=0, start_offset=0, whole=0)
 
 
-@pytest.mark.parametrize("end", [lambda log: log.spare.expire(1.0), lambda log: log.close(clean=True), lambda log: log.close(clean=False)])
+@pytest.mark.parametrize("end", [lambda log: log.spare.begin_round(1.0), lambda log: log.close(clean=True), lambda log: log.close(clean=False)])
 def test_it_goes_after_its_time_and_with_its_log(end: Callable[[Log], None]) -> None:
     files = disk()
     log, retired = deleted(files)
-    log.spare.expire(0.0)
+    log.spare.begin_round(0.0)
     assert kept(files) == [f"{0:020d}.log.deleted"]
 
     end(log)
@@ -254,10 +256,45 @@ def test_a_crash_leaves_nothing_of_it() -> None:
     assert kept(files) == []
 
 
-def test_one_file_at_most_and_none_where_none_is_wanted() -> None:
+def test_as_many_files_are_kept_as_a_round_deletes_the_oldest_first() -> None:
     log, _ = deleted(files := disk(), to=9)
-    assert kept(files) == [f"{0:020d}.log.deleted"]
+    assert kept(files) == [f"{base:020d}.log.deleted" for base in (0, 3, 6)]
     assert [segment.base_offset for segment in log.segments] == [9]
+
+    for left in ([3, 6], [6], [], []):
+        append(log, *(batch(1, size=300, seed=at) for at in range(3)))
+        assert kept(files) == [f"{base:020d}.log.deleted" for base in left]
+    assert [segment.base_offset for segment in log.segments] == [9, 12, 15, 18, 21]
+    assert [segment.is_over for segment in log.segments] == [False] * 5, "each is cut to its records when it is full, and the last is a new file"
 
     deleted(files := disk(), to=9, segment_reuse_ms=0)
     assert kept(files) == []
+
+
+def test_a_round_that_deletes_less_leaves_fewer() -> None:
+    log, retired = deleted(files := disk(), to=9)
+    for _ in range(2):
+        log.spare.begin_round(-1.0)
+        append(log, *(batch(1, size=300, seed=at) for at in range(3)))
+        log.set_start_offset(log.segments[0].base_offset + 3)
+        assert log.delete_old_segments(NOW, log.end_offset) == 1
+        log.spare.directory_flushed()
+        for file in retired:
+            log.spare.release(file, 0.0)
+
+    assert len(kept(files)) == 2, "three were kept, two were taken, and one came: the last round has deleted one"
+
+
+def test_files_are_kept_within_the_budget_of_all_logs() -> None:
+    log, _ = given(files := disk())
+    log.spare.begin_round(-1.0, budget := Budget(7 * SIZE))
+    log.set_start_offset(9)
+    log.delete_old_segments(NOW, 10)
+    assert (len(kept(files)), budget.used_bytes) == (2, 6 * SIZE)
+
+    budget.limit_bytes = 5 * SIZE
+    log.spare.begin_round(-1.0)
+    assert (kept(files), budget.used_bytes) == ([f"{3:020d}.log.deleted"], 3 * SIZE)
+
+    log.close(clean=False)
+    assert (kept(files), budget.used_bytes) == ([], 0)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from raftka.runtime.interfaces import File, Files, FileSpan
+from raftka.runtime.interfaces import File, Files, FileSpan, pin, unpin
 from raftka.runtime.real.files import RealFiles
 from raftka.runtime.real.sending import READ_BYTES, Sender, Unsent
 from raftka.runtime.reused import END_BYTES, PAGE_BYTES, zeros_behind
@@ -91,15 +91,15 @@ def test_pages_that_a_socket_has_are_shared_until_the_process_ends_and_beyond(tm
     with here, there:
         file = files.open(path, create=True)
         file.append([bytes(READ_BYTES + 1)])
-        sender.send_new(here, [FileSpan(file, 0, 100)], deque())
+        pin(small := [FileSpan(file, 0, 100)])
+        sender.send_new(here, small, deque())
         assert not file.is_shared, "it was read and copied"
 
         unsent: Unsent = deque()
         here.setblocking(False)
-        sender.send_new(here, [FileSpan(file, 0, READ_BYTES + 1)], unsent)
-        for each in unsent:
-            assert isinstance(each, FileSpan)
-            each.file.unpin()
+        pin(large := [FileSpan(file, 0, READ_BYTES + 1)])
+        sender.send_new(here, large, unsent)
+        unpin(unsent)
         assert file.is_shared
     assert files.open(path).is_shared, "an earlier process may have sent it"
     assert not files.open(path, over=True).is_shared

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from raftka.runtime.interfaces import Buffer, FileSpan
+from raftka.runtime.interfaces import Buffer, FileSpan, pin, unpin
 from raftka.runtime.real.files import RealFile, RealFiles
-from raftka.runtime.real.sending import READ_BYTES, REST_BYTES, Sender, Unsent, pin, unpin
+from raftka.runtime.real.sending import READ_BYTES, REST_BYTES, Sender, Unsent
 
 CONTENT = bytes(i * 7 & 255 for i in range(65521)) * 10
 
@@ -56,6 +56,7 @@ def test_pieces_of_files_leave_in_order(file: RealFile, pair: tuple[socket.socke
     unsent: Unsent = deque()
     wanted, got = content(out), b""
     sender = Sender()
+    pin(out)
 
     sender.send_new(pair[0], out, unsent)
     while unsent:

@@ -13,7 +13,7 @@ from raftka.log.directory import DirectoryFailure, LogDirectory, failing
 from raftka.log.future import align, append_copy, fits, future_path, next_spans
 from raftka.log.log import Log
 from raftka.replication.throttle import Throttle
-from raftka.runtime.interfaces import FileSpan
+from raftka.runtime.interfaces import FileSpan, pin, unpin
 from raftka.wire.errors import Code, KafkaError
 
 PIECE_BYTES = 512 * 1024
@@ -140,7 +140,12 @@ class Move:
         def read() -> bytes:
             return b"".join([span.file.read(span.position, span.size) for span in spans])
 
-        self.mover.context.runtime.offload.run(read, self._read)
+        def done(data: bytes | BaseException) -> None:
+            unpin(spans)
+            self._read(data)
+
+        pin(spans)  # the segment may be deleted meanwhile, and its file be written over
+        self.mover.context.runtime.offload.run(read, done)
 
     def _read(self, data: bytes | BaseException) -> None:
         if not self._is_live:

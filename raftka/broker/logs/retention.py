@@ -3,12 +3,14 @@
 Compaction stands in cleaner.py. Knows no role of a replica: leaders and followers forget by themselves, each below its own high watermark.
 """
 
+from contextlib import suppress
 from math import inf
 
 from raftka.broker.logs.cleaner import LogCleaner
 from raftka.broker.replica.manager import ReplicaManager
 from raftka.broker.replica.partition import Partition
 from raftka.log.log import Log
+from raftka.log.segments.spare import Budget
 from raftka.runtime.interfaces import File
 
 RETENTION_FIRST_S = 30.0  # as Kafka after its start
@@ -24,6 +26,8 @@ class LogRetention:
         self._round: list[Partition] = []
         self._waiting: dict[Partition, None] = {}  # for a checkpoint, before more of their segments may go
         self._deleted = 0
+        self._more = False  # segments of the log to delete, without waiting
+        self._budget = Budget()
         self._closed = False
         replicas.logs.on_retired = self._close_later
 
@@ -38,12 +42,25 @@ class LogRetention:
         self.cleaner.close()
 
     def _close_later(self, log: Log, file: File) -> None:
-        """The segment is gone. Answers under way may read its file a while longer; then the next segment may be written over it, or it is closed."""
-        self.clock.call_at(self.clock.now() + log.config.file_delete_delay_ms / 1000, lambda: self._release(log, file))
+        """The segment is gone: its file is closed after file.delete.delay.ms. One that is kept may be written over in a later turn.
+
+        Answers have what they read in the turn that made them, or have it pinned until it has left. So no delay would make reuse safer.
+        """
+        delay_s = 0.0 if log.spare.has(file) else log.config.file_delete_delay_ms / 1000
+        self.clock.call_at(self.clock.now() + delay_s, lambda: self._release(log, file))
 
     def _release(self, log: Log, file: File) -> None:
         if not log.spare.release(file, self.clock.now()):
             self.context.runtime.files.discard(file)
+
+    def _set_budget(self) -> None:
+        """Files are kept up to raftka.log.segment.reuse.bytes, and to half of what is free on the fullest volume."""
+        free = []
+        for home in self.replicas.logs.usable:
+            with suppress(OSError):  # its next write says what is wrong
+                free.append(self.context.runtime.files.space(home.path)[1])
+        setting, used = self.context.metadata.settings["raftka.log.segment.reuse.bytes"], self._budget.used_bytes
+        self._budget.limit_bytes = min(setting, (min(free, default=0) + used) // 2)
 
     # retention
 
@@ -57,6 +74,9 @@ class LogRetention:
         self._retain_later()
         if not self._round:  # else the last one is not through: it goes on
             self._round = list(self.replicas.partitions.values())
+            self._set_budget()
+            for partition in self._round:
+                partition.log.spare.begin_round(self.clock.now() - partition.log.config.segment_reuse_ms / 1000, self._budget)
             self._delete_some()
 
     def checkpointed(self) -> None:
@@ -74,13 +94,14 @@ class LogRetention:
                 return
             if self._delete_oldest(self._round[-1]):
                 return
+            if self._more:
+                break
             self._round.pop()
         self.clock.call_at(self.clock.now(), self._delete_some)
 
     def _delete_oldest(self, partition: Partition) -> bool:
-        """Return whether a segment was deleted; the rest waits for the disk."""
-        log = partition.log
-        log.spare.expire(self.clock.now() - log.config.segment_reuse_ms / 1000)
+        """Return whether the rest waits for the disk. `_more` is set where it does not, and another segment may follow."""
+        log, self._more = partition.log, False
         if log.failed is not None or self.replicas.partitions.get((partition.topic, partition.index)) is not partition:
             return False
         try:
@@ -91,14 +112,15 @@ class LogRetention:
             return False
         if log.retention_waits:
             self._waiting[partition] = None
-        if not outlived:
-            return False
-        self._deleted += 1
-        self.context.metrics.count("raftka_segments_deleted_total")
-        partition.start_moved()
-        to_flush = [log.directory] if log.syncs or log.spare.needs_flush else []
-        self.context.runtime.files.flush(to_flush, lambda error: self._flushed(partition, log, error))
-        return True
+        if outlived:
+            self._deleted += 1
+            self.context.metrics.count("raftka_segments_deleted_total")
+            partition.start_moved()
+            self._more = not log.syncs  # no crash may leave a hole between those that stay, where answers promise what is on disk
+        if (outlived and log.syncs) or (not outlived and log.spare.needs_flush):
+            self.context.runtime.files.flush([log.directory], lambda error: self._flushed(partition, log, error))
+            return True
+        return False
 
     def _flushed(self, partition: Partition, log: Log, error: OSError | None) -> None:
         if error is not None:

@@ -17,7 +17,7 @@ from raftka.broker.network.frame_pool import FramePool
 from raftka.broker.network.session import Session
 from raftka.broker.telemetry.metrics import BOUNDS_S, FAST_S, Latency, Metrics
 from raftka.limits import IDLE_SECONDS, LOGIN_SECONDS, OUTPUT_BYTES, PARTIAL_FRAME_SECONDS, REQUEST_BYTES, REQUESTS_IN_HAND, Limit, LimitExceeded
-from raftka.runtime.interfaces import Buffer, FileSpan, Timer, Transport
+from raftka.runtime.interfaces import Buffer, FileSpan, Timer, Transport, pin, unpin
 from raftka.wire.errors import ProtocolError
 from raftka.wire.frame import FrameBuffer
 
@@ -118,6 +118,8 @@ class Slot:
 
     def complete(self, parts: Parts) -> None:
         if self.parts is None:
+            if not self.connection.gone:
+                pin(parts)
             self.parts = parts
             self.complete_early = None  # it leads to the request, and that to us
             self.connection.settle()
@@ -239,6 +241,7 @@ class ServerConnection:
             self._unmutes.cancel()
             self._unmutes = None
         self._drop_requests()
+        self._drop_output()
         self.plans.clear()
         self.pipeline = None
         self.dispatcher.connection_closed(self, reason)
@@ -251,7 +254,9 @@ class ServerConnection:
         return slot
 
     def answer(self, parts: Parts, size_bytes: int = 0) -> None:
-        """An answer that is there at once; it still leaves behind those before it."""
+        """An answer that is there at once; it still leaves behind those before it. Its pieces of files may wait for long: they are pinned."""
+        if self.transport is not None:
+            pin(parts)
         if self.slots:
             slot = Slot(self)
             slot.parts = parts
@@ -345,15 +350,20 @@ class ServerConnection:
     def abort(self, reason: str) -> None:
         """Close without what has not left yet."""
         self._drop_requests()
-        self.out = []
+        self._drop_output()
         if self.transport is not None:
             self.transport.drop(reason)
+
+    def _drop_output(self) -> None:
+        out, self.out = self.out, []
+        unpin(out)
 
     def _drop_requests(self) -> None:
         """Drop the decoded requests and complete those that wait: the client is gone."""
         self._over = True
         slots, self.slots = self.slots, deque()
         for slot in slots:
+            unpin(slot.parts or ())
             if slot.parts is None and slot.complete_early is not None:
                 slot.complete_early()
                 slot.complete_early = None

@@ -417,9 +417,9 @@ class Segment:
     def remove(self, *, keep_log: bool = False, spare: Spare | None = None) -> None:
         """The names go, the indexes first: an index without its log is swept, a log without its index is scanned. The file stays open for readers.
 
-        `spare` keeps the file of batches, if it has none.
+        `spare` keeps the file of batches, if it wants it.
         """
-        is_kept = spare is not None and spare.is_wanted and not self.file.is_shared
+        is_kept = spare is not None and spare.wants(self.file)
         self.close_index()
         for suffix in (".timeindex", ".index", ".txnindex", ".log")[: 3 if keep_log or is_kept else 4]:
             path = self._path(suffix)

@@ -205,9 +205,13 @@ USED: dict[str, tuple[Check | None, str]] = {
         "fsync: acks=all is answered when the in-sync replicas' disks have it; os: when their kernels have it.",
     ),
     "raftka.log.level": (one_of("debug", "info", "warning", "error"), "From which level on events go to the log."),
+    "raftka.log.segment.reuse.bytes": (
+        at_least(0),
+        "How much the files of deleted segments may take together that wait to be written over; half of what is free on the disk at most.",
+    ),
     "raftka.log.segment.reuse.ms": (
         at_least(0),
-        "How long the file of a deleted segment waits to be written over as the partition's next one, from file.delete.delay.ms on. 0: never.",
+        "How long the file of a deleted segment waits to be written over as one of the partition's next ones. 0: it does not.",
     ),
     "raftka.quorum.heartbeat.interval.ms": (at_least(1), "Time between the metadata leader's heartbeats to the other controllers."),
     "raftka.validation": (

@@ -380,6 +380,7 @@ raftka.group.consumer.busy.interval.ms int 200
 raftka.group.settle.ms int 50
 raftka.log.flush string fsync
 raftka.log.level string info
+raftka.log.segment.reuse.bytes long 2147483648
 raftka.log.segment.reuse.ms long 600000
 raftka.quorum.heartbeat.interval.ms int 200
 raftka.validation string header

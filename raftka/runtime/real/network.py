@@ -16,10 +16,10 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Protocol
 
-from raftka.runtime.interfaces import LONG_PIECE_S, Buffer, Connection, FileSpan
+from raftka.runtime.interfaces import LONG_PIECE_S, Buffer, Connection, FileSpan, unpin
 from raftka.runtime.memory import poison
 from raftka.runtime.real.descriptors import CLOSED_FIRST, Spare, moved
-from raftka.runtime.real.sending import REST_BYTES, Sender, unpin
+from raftka.runtime.real.sending import REST_BYTES, Sender
 from raftka.runtime.real.turn import Turn
 
 ARENA_BYTES = 1024 * 1024

@@ -6,7 +6,7 @@ import socket
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from raftka.runtime.interfaces import Buffer, File, FileSpan
+from raftka.runtime.interfaces import Buffer, File, FileSpan, unpin
 from raftka.runtime.real.files import RealFile
 
 BUFFERS = 1000  # of one sendmsg; the kernel takes 1,024
@@ -25,17 +25,23 @@ class Sender:
         self._room = memoryview(bytearray(READ_BYTES))
 
     def send_new(self, sock: socket.socket, out: Sequence[Buffer | FileSpan], unsent: Unsent) -> None:
-        """Send new output. Nearly always the kernel takes all of it at once; the rest goes to `unsent`, pinned. Raises OSError."""
-        buffers, size, flags = self._gathered(out, READ_BYTES)
+        """Send new output, whose pieces of files are pinned. Nearly always the kernel takes all of it at once; the rest goes to `unsent`.
+
+        Raises OSError.
+        """
         sent = 0
         try:
+            buffers, size, flags = self._gathered(out, READ_BYTES)
             if buffers:
                 sent = sock.sendmsg(buffers, (), flags)
         except BlockingIOError:
             pass
+        except OSError:
+            unpin(out)
+            raise
         if sent == size and len(buffers) == len(out):
+            unpin(out)
             return
-        pin(out)
         unsent.extend(out)
         _drop(unsent, sent)
         if sent == size:
@@ -79,19 +85,6 @@ class Sender:
             if len(buffers) == BUFFERS:
                 break
         return buffers, size, 0
-
-
-def pin(items: Iterable[Buffer | FileSpan]) -> None:
-    """A file that is being sent keeps its descriptor, also when its segment is deleted meanwhile."""
-    for item in items:
-        if isinstance(item, FileSpan):
-            item.file.pin()
-
-
-def unpin(items: Iterable[Buffer | FileSpan]) -> None:
-    for item in items:
-        if isinstance(item, FileSpan):
-            item.file.unpin()
 
 
 def _real(file: File) -> RealFile:

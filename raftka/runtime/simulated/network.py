@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from raftka.checksum import crc32c
-from raftka.runtime.interfaces import Buffer, Connection, FileSpan
+from raftka.runtime.interfaces import Buffer, Connection, FileSpan, unpin
 from raftka.runtime.simulated.link import DELAY_S, RESEND_S, Link
 from raftka.runtime.simulated.process import Events, Machine, Process
 from raftka.security.tls_connection import TlsConnection
@@ -165,6 +165,7 @@ class Endpoint:
             if not taken:
                 break
             data = _content(taken)
+            unpin(taken)
             if data is None:
                 self._finish("file shorter than promised")  # it was truncated meanwhile
             else:
