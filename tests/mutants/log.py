@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from raftka.broker.network import connection
 from raftka.broker.node import Node
 from raftka.broker.replica.manager import ReplicaManager
 from raftka.broker.replica.stray_logs import StrayLogs
@@ -350,5 +351,14 @@ def closes_without_the_checkpoint_under_way(begin: Any) -> Any:
         found = begin(self)
         self._checkpointed = []
         return found
+
+    return bug
+
+
+@mutant(connection, "pin")
+def waiting_answers_are_not_pinned(_: Any) -> Any:
+    """An answer waits for a slow client, and the segment of its records is deleted and written over: the client gets other records (once real)."""
+
+    def bug(items: Any) -> None: ...
 
     return bug

@@ -8,6 +8,7 @@ from raftka.runtime.simulated.disk import SYNC_S
 from raftka.runtime.simulated.world import World
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.records import build_batch
+from tests.broker.test_output_pins import test_an_answer_that_waits_for_a_slow_client_is_pinned
 from tests.log.given import DIRECTORY, NOW, append, batch, checkpoint, disk, flush, open_log
 from tests.log.test_life import (
     test_all_is_on_disk_when_a_log_is_closed_during_a_checkpoint,
@@ -134,3 +135,9 @@ def timeless_segments_never_end() -> None:
             world.run(world.now + 0.6)
         counts = [len(partition.log.segments) for partition in scene.cluster.partitions(TOPIC, 0).values()]
         assert min(counts) > 1, f"segments: {counts}"
+
+
+@finds
+def waiting_answers_are_not_pinned() -> None:
+    """A client sends two fetches and does not read: the file of the second answer stays as it is."""
+    test_an_answer_that_waits_for_a_slow_client_is_pinned()
