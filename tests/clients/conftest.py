@@ -91,6 +91,15 @@ def old_sarama(toolchains: Toolchains) -> Program:
     return or_skip(toolchains.old_sarama)
 
 
+def franz_go_tests(toolchains: Toolchains) -> Program:
+    return or_skip(toolchains.franz_go_tests)
+
+
+@pytest.fixture(scope="session")
+def java_transactions(toolchains: Toolchains) -> Program:
+    return or_skip(toolchains.java_transactions)
+
+
 @pytest.fixture(scope="session")
 def kafkajs(toolchains: Toolchains) -> Program:
     return or_skip(toolchains.kafkajs)

@@ -20,6 +20,7 @@ from bench.systems import KAFKA_JARS, fetch_jars
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "raftka-clients"
 HERE = Path(__file__).parent
+FRANZ_GO = "github.com/twmb/franz-go/pkg/kgo"
 KAFKAJS = "2.2.4"
 KAFKAJS_REGISTRY = "4.1.0"
 PLATFORMATIC = "1.35.0"  # the last for Node 20
@@ -73,6 +74,10 @@ class Toolchains:
     def java_tools(self) -> Program:
         """A JVM in which Kafka's tools run one after the other (JavaTools.java)."""
         return self._of_java("JavaTools.java")
+
+    def java_transactions(self) -> Program:
+        """Loops of transactions of Java's producer (JavaTransactions.java)."""
+        return self._of_java("JavaTransactions.java")
 
     def java(self) -> Program:
         """Java's producer and consumer (JavaClient.java)."""
@@ -158,6 +163,12 @@ class Toolchains:
         """1.45.0, which writes a largest timestamp of -1 into each batch."""
         return self.built(HERE / "sarama", "old-sarama", "old.mod")
 
+    def franz_go_tests(self) -> Program:
+        """The tests of its package kgo, as a program."""
+        sources = HERE / "franz_go"
+        version = hashlib.sha256((sources / "go.sum").read_bytes()).hexdigest()[:12]
+        return Program([str(self._kept(f"franz-go-tests-{version}", lambda folder: _go_build_tests(sources, FRANZ_GO, folder)) / "tests")])
+
     def _built(self, name: str) -> Program:
         return self.built(HERE / name, name.replace("_", "-"))
 
@@ -240,6 +251,13 @@ def _go_build(sources: Path, folder: Path, modules: str) -> None:
     subprocess.run(
         [go, "build", f"-modfile={modules}", "-o", folder / "client", "."], cwd=sources, env=env, check=True
     )  # that it is wrong is no reason to skip
+
+
+def _go_build_tests(sources: Path, package: str, folder: Path) -> None:
+    """Of a package of a module that the program in `sources` needs."""
+    go, env = _program("go", "/usr/local/go/bin"), {**os.environ, "GOTOOLCHAIN": "local"}
+    _do([go, "mod", "download"], sources, env)
+    _do([go, "test", "-c", "-o", str(folder / "tests"), package], sources, env)
 
 
 def _maven(project: str, folder: Path) -> None:

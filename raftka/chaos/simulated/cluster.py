@@ -1,6 +1,8 @@
 """A whole cluster in a simulated world: unmodified nodes, one a machine, and machines for clients."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from itertools import count
 from typing import IO, Any, cast
 
@@ -103,6 +105,7 @@ class Cluster:
         runtime = self.world.node(f"n{node_id}")
         node = Node(runtime, NodeSettings.from_properties(self.properties(node_id)), log_to=cast(IO[str], self.log))
         self.nodes[node_id] = node
+        runtime.at_death.append(partial(_drop_work, node))
         self.refused.pop(node_id, None)
         for called in self.before_start:
             called(node_id, node)
@@ -236,6 +239,13 @@ class Cluster:
         client.runtime.spawn(run, "task")
         assert self.world.run(lambda: bool(outcome), at_most_s=at_most_s), f"not done after {at_most_s} s"
         return outcome[0]
+
+
+def _drop_work(node: Node) -> None:
+    """Close the generators of a dead node now: one that is left to the garbage collector finds out there that its node is dead."""
+    for work in node.dispatcher.long_work._queue:
+        with suppress(NodeStopped):
+            work.steps.close()
 
 
 def sample(cluster: Cluster, topic: str, partitions: int) -> JsonObject:

@@ -221,6 +221,7 @@ class Node:
         self.woken: list[Sender] = []
         self.views: list[bytearray] = []
         self.poison = self.views.append
+        self.at_death: list[Callable[[], None]] = []
         self.endpoints: dict[Endpoint, None] = {}
         self.in_turn = False
         self.busy_s = 0.0  # what the calls of this turn took: a sync in place
@@ -355,6 +356,8 @@ class Node:
             scope.cancel()
         self.resumed.set()
         self.world.network.killed(self)
+        for action in self.at_death:
+            action()
 
     def check_alive(self) -> None:
         if not self.alive:
