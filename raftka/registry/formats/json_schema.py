@@ -1,6 +1,6 @@
 """JSON Schemas of drafts 4, 6, 7, 2019-09 and 2020-12: valid by their metaschema, each `$ref` leads to something, and no URL is ever fetched."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 
@@ -9,13 +9,14 @@ import jsonschema_rs
 from raftka.json_values import Json
 from raftka.registry.formats import json_text, pairs
 from raftka.registry.formats.json_schema_parts import rules
-from raftka.registry.formats.json_schema_parts.documents import DEFAULT_DRAFT, DRAFTS, Document, Documents, subschemas
+from raftka.registry.formats.json_schema_parts.documents import DEFAULT_DRAFT, DRAFTS, Document, Documents, draft_of, subschemas
 from raftka.registry.formats.json_schema_parts.nodes import Node, Nodes
 from raftka.registry.formats.json_schema_parts.patterns import check_pattern
 from raftka.registry.formats.schema import InvalidSchema, Parsed, Reference, check_size
 
 TOLD = 300  # characters of the validator's message
 MAX_PATTERNS = 500  # that differ
+MAX_DYNAMIC = 100  # anchors: each step of a comparison may have to know all of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +52,7 @@ def parse(text: str, references: Sequence[Reference], *, new: bool = True) -> Js
             documents.add(_document(reference.name, reference.text))
         except InvalidSchema as error:
             raise InvalidSchema(f"reference {reference.name[:100]}: {error}") from None
+    _check_resources(documents)
     _check_parts(documents)
     return JsonSchema(documents.root.value, documents)
 
@@ -64,12 +66,34 @@ def problems(reader: Parsed, writer: Parsed) -> list[str]:
 
 def _document(name: str, text: str) -> Document:
     value = json_text.read(text)
-    draft = DEFAULT_DRAFT
+    return Document(name, value, draft_of(value, DEFAULT_DRAFT))
+
+
+def _check_resources(documents: Documents) -> None:
+    """Each resource is valid by the metaschema of its own draft. A part of another draft is judged by that one alone."""
+    if documents.dynamic_count > MAX_DYNAMIC:
+        raise InvalidSchema(f"the schema has {documents.dynamic_count} dynamic anchors, {MAX_DYNAMIC} are allowed")
+    resources = documents.resources()
+    drafts = {id(each.value): each.draft for each in resources}
+    is_one = len(set(drafts.values())) == 1
+    for each in resources:
+        if is_one and not documents.is_text(each):
+            continue  # it is judged with the text that it is in
+        try:
+            _validate(each.value if is_one else _without(each.value, drafts), each.draft)
+        except InvalidSchema as error:
+            raise InvalidSchema(f"reference {each.name[:100]}: {error}" if each.name else str(error)) from None
+
+
+def _without(value: Json, resources: Container[int], *, inside: bool = False) -> Json:
+    """Return the value with nothing in place of the resources in it."""
+    if inside and id(value) in resources:
+        return {}
+    if isinstance(value, list):
+        return [_without(each, resources, inside=True) for each in value]
     if isinstance(value, dict):
-        given = value.get("$schema")
-        draft = DRAFTS.get(given.rstrip("#").replace("https:", "http:"), DEFAULT_DRAFT) if isinstance(given, str) else DEFAULT_DRAFT
-    _validate(value, draft)
-    return Document(name, value, draft)
+        return {name: _without(each, resources, inside=True) for name, each in value.items()}
+    return value
 
 
 def _validate(value: Json, draft: int) -> None:
@@ -109,9 +133,9 @@ def _check_parts(documents: Documents) -> None:
             continue
         seen.add(id(value))
         patterns.update(each for each in (value.get("pattern"), *(value.get("patternProperties") or ())) if isinstance(each, str))
-        waiting += [(child, document) for child in subschemas(value, document.draft)]
+        waiting += [(child, documents.entered(child, document)) for child in subschemas(value, document.draft)]
         target = documents.referred(value, document)
-        if target is not None and isinstance(target.value, dict) and id(target.value) not in documents.positions(target.document):
+        if target is not None and documents.is_found_by_reference(target.value):
             _validate(target.value, target.document.draft)
         if target is not None:
             waiting.append((target.value, target.document))

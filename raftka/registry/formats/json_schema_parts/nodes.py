@@ -7,7 +7,7 @@ from functools import cached_property
 
 from raftka.json_values import Json, JsonObject
 from raftka.registry.formats import json_text
-from raftka.registry.formats.json_schema_parts.documents import METASCHEMAS, Document, Documents, Target, is_known
+from raftka.registry.formats.json_schema_parts.documents import METASCHEMAS, Document, Documents, Scope, Target, is_known
 from raftka.registry.formats.json_schema_parts.patterns import matches
 from raftka.registry.formats.pairs import TooComplex
 
@@ -204,7 +204,7 @@ class Nodes:
     """Makes the nodes of a schema, each once, and counts what is done with them."""
 
     documents: Documents
-    _made: dict[int | tuple[str, int], Node] = field(default_factory=dict)
+    _made: dict[tuple[str, int] | tuple[int, Scope], Node] = field(default_factory=dict)
     _steps: int = 0
 
     @cached_property
@@ -221,8 +221,9 @@ class Nodes:
     def node(self, value: Json, document: Document) -> Node:
         if not isinstance(value, dict):
             return self.nothing if value is False else self.anything
+        document = self.documents.entered(value, document)
         plain = len(value) == 1 and isinstance(value.get("type"), str)  # a common case, of which one node is enough
-        key = (value["type"], document.draft) if plain else id(value)
+        key = (value["type"], document.draft) if plain else (id(value), document.scope)
         if key not in self._made:
             self._made[key] = Node(value, document, self)
         return self._made[key]
@@ -236,15 +237,15 @@ class Nodes:
         """All conditions of a node: there is a Typed one at least, of every type if need be."""
         found: list[Part] = []
         waiting = deque([Target(node.value, node.document)])
-        seen: set[int] = set()
+        seen: set[tuple[int, Scope]] = set()
         while waiting:
             value, document = waiting.popleft()
             if value is False:
                 node.never = True
-            if not isinstance(value, dict) or id(value) in seen:
+            if not isinstance(value, dict) or (id(value), document.scope) in seen:
                 continue
-            self.spend(FOLLOWED)
-            seen.add(id(value))
+            self.spend(FOLLOWED + len(document.scope))
+            seen.add((id(value), document.scope))
             if document is METASCHEMAS[document.draft]:
                 found.append(Metaschema(document.draft))
                 continue
@@ -253,7 +254,7 @@ class Nodes:
                 waiting.append(target)
                 if document.draft <= 7:
                     continue  # there, a $ref stands alone
-            waiting += [Target(each, document) for each in value.get("allOf", ())]
+            waiting += [Target(each, self.documents.entered(each, document)) for each in value.get("allOf", ())]
             found += self._own(value, document)
         return self._with_types(found, node)
 

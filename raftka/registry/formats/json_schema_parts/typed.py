@@ -138,9 +138,10 @@ def _property(found: Found, reader: Typed, writer: Typed, name: str, asked: Node
         if name in writer.properties:
             found.needs.append(Need(path, [(asked, writer.properties[name])]))
             return
-        if name in reader.required and name not in reader.defaults:
+        if name in reader.required - writer.required - reader.defaults:
             return  # `_required` tells it
-        which = "REQUIRED_PROPERTY_WITH_DEFAULT" if name in reader.required else "OPTIONAL_PROPERTY"
+        which = "REQUIRED_PROPERTY" if name in reader.required else "OPTIONAL_PROPERTY"
+        which += "_WITH_DEFAULT" if name in reader.required & reader.defaults else ""
         said = f"the writer's objects may have {name}, of any kind, which the reader takes of one kind only"
         found.faults.append(Fault(f"{which}_ADDED_TO_OPEN_CONTENT_MODEL", said, path))
     else:
