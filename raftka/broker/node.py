@@ -52,7 +52,7 @@ from raftka.metadata.quorum.recovery import NotRecoverable, recoveries
 from raftka.metadata.records import ScramCredentialSet
 from raftka.runtime.interfaces import Listener, Runtime
 
-LEAVE_S = 4.0  # what a controlled shutdown may take; nobody answers when all stop at once
+LEAVE_S = 4.0  # what a controlled shutdown may take, when a controller is away that has not said goodbye
 
 
 class Node:
@@ -82,6 +82,7 @@ class Node:
         self.quorum = Quorum(context, self.suspects, self.apply, self.extensions)
         self.controller = ControllerClient(runtime.clock, self.quorum.ask_controller)
         self.lifecycle = BrokerLifecycle(context, self.controller, self._registration, self._registered)
+        self.quorum.departure.on_deserted = self.lifecycle.no_controller_comes
         self.topic_creation = TopicCreation(context, self.controller)
         self.metadata_events = MetadataEventLog(context, self._is_controller)
         self.web: HttpServer | None = None
@@ -183,9 +184,10 @@ class Node:
         """Controlled: leaderships move first; then everything is written and closed cleanly."""
         self.context.stopping = True
         self.events.info("stopping")
-        if self.settings.is_broker and self.lifecycle.broker_epoch >= 0 and len(self.image.brokers) > 1:
+        if self.settings.is_broker and self.lifecycle.broker_epoch >= 0 and len(self.image.brokers) > 1 and not self.quorum.departure.deserted:
             await self.lifecycle.leave(LEAVE_S)
-        await self.quorum.hand_over()
+        await self.quorum.departure.hand_over()
+        await self.quorum.departure.say_goodbye(self.quorum.inbound)
         for listener in self.listeners.values():
             listener.close()
         if self.web_listener is not None:

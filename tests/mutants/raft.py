@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from raftka.broker.controller.departure import Departure
 from raftka.broker.controller.quorum import Quorum
 from raftka.metadata.quorum.journal import Journal
 from raftka.metadata.quorum.raft_engine import LEADER, Engine
@@ -216,3 +217,20 @@ def _replacing(rewrite: Any, replaced: Any) -> Any:
             self.files = files
 
     return bug
+
+
+@mutant(Departure, "_has_left")
+def node_ends_while_controllers_may_come_back(_: Any) -> Any:
+    """A node that is stopped waits for no controller that is away: its leaderships do not move before it ends."""
+    return lambda self, link: not link.up
+
+
+@mutant(Departure, "said_goodbye")
+def goodbye_of_a_controller_is_not_heard(_: Any) -> Any:
+    """The last of three nodes that are stopped together waits for controllers that have ended."""
+    return lambda self, node_id: None
+
+
+@part_of(goodbye_of_a_controller_is_not_heard, Departure, "_has_left")
+def _metadata_say_nothing_of_it(_: Any) -> Any:
+    return lambda self, link: False

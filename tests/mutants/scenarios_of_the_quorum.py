@@ -4,6 +4,10 @@ from raftka.chaos.small.raft_cluster import Cluster
 from raftka.chaos.small.raft_oracle import Oracle
 from raftka.metadata.quorum.raft import Message, RaftConfig
 from tests.mutants.directed import finds
+from tests.simulation.test_shutdown import (
+    test_a_node_waits_for_controllers_that_were_killed,
+    test_nodes_that_are_stopped_one_after_the_other_end_at_once,
+)
 
 ONE_BY_ONE = RaftConfig(batch_bytes=1)  # an entry a message
 
@@ -60,3 +64,13 @@ def commits_by_count_alone() -> None:
 def _indexes(message: Message) -> list[int]:
     """Of the entries that it brings."""
     return [index for _, index, _ in message.get("entries", ())]
+
+
+@finds
+def node_ends_while_controllers_may_come_back() -> None:
+    test_a_node_waits_for_controllers_that_were_killed()
+
+
+@finds
+def goodbye_of_a_controller_is_not_heard() -> None:
+    test_nodes_that_are_stopped_one_after_the_other_end_at_once(0, 0.2)

@@ -113,9 +113,14 @@ class BrokerLifecycle:
         self.beat()
 
     async def leave(self, within_s: float) -> None:
-        """Controlled shutdown: our leaderships move first, then the controller lets us go."""
+        """Controlled shutdown: our leaderships move first, then the controller lets us go. `no_controller_comes` ends it too."""
         gone = trio.Event()
         self._stopping = gone.set
         self.beat()
         with trio.move_on_after(within_s):
             await gone.wait()
+
+    def no_controller_comes(self) -> None:
+        """Too many controllers have ended: what this broker leads cannot move, so it need not wait."""
+        if self._stopping is not None:
+            self._stopping()

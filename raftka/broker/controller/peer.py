@@ -33,6 +33,7 @@ class Kind(IntEnum):
     SNAPSHOT = 6  # index, term, whole size, position, piece
     LEADER = 7  # node id or None, term
     PING = 8  # answered with LEADER
+    GOODBYE = 10  # the node ends, and takes part in nothing any more
     LOGIN = 9  # magic, and what peer_login.py says: before the greeting, where the listener has SASL
 
 

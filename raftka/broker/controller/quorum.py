@@ -6,11 +6,10 @@ Every node dials every controller; what voters say to each other, calls to the c
 from collections.abc import Callable, Mapping
 from math import inf
 
-import trio
-
 from raftka.broker.context import BrokerContext
 from raftka.broker.controller.boot_counter import BootCounter, OlderDisk
 from raftka.broker.controller.controller_host import ControllerHost, Done
+from raftka.broker.controller.departure import Departure, Link
 from raftka.broker.controller.peer import Fields, Hello, Kind, Peer, Traffic
 from raftka.broker.controller.peer_login import PeerLogin
 from raftka.broker.controller.peer_security import PeerSecurity
@@ -31,24 +30,8 @@ from raftka.wire.errors import Code, KafkaError, ProtocolError
 
 RECONNECT_S = (0.02, 0.5)
 HELLO_S = 10.0
-HAND_OVER_S = 2.0
 PING_S, PINGS = 0.5, 4  # so often is asked whether whom we observe is awake; so many questions may wait for an answer
 PIECE_BYTES = 4 * 1024 * 1024  # of a snapshot, in one message
-
-
-class Link:
-    """Our connection to one controller."""
-
-    def __init__(self, voter: int, host: str, port: int) -> None:
-        self.voter = voter
-        self.host = host
-        self.port = port
-        self.peer: Peer | None = None
-        self.up = False
-        self.failures = 0
-        self.refused_for = ""
-        self.pings = 0  # not answered yet
-        self.calls: dict[int, Done] = {}
 
 
 SHAPES: dict[Kind, tuple[type, ...]] = {
@@ -89,7 +72,7 @@ class Quorum:
         self._poked = False
         self._step_at = inf
         self._next_call = 0
-        self._handing_over: trio.Event | None = None
+        self.departure = Departure(context, self.links, self.poke)
 
     # starting
 
@@ -106,7 +89,8 @@ class Quorum:
                 snapshot_every_bytes=settings["metadata.log.max.record.bytes.between.snapshots"],
             )
             self.core = RaftCore(self.context.node_id, voters, journal, self.context.runtime.random("raft"), self.clock.now(), config)
-            self.host = ControllerHost(self.context, self.core, self.poke, self.transfer, self.extensions)
+            self.departure.core = self.core
+            self.host = ControllerHost(self.context, self.core, self.poke, self.departure.transfer, self.extensions)
             for endpoint in settings.controller_listeners:
                 accept = self._acceptor(endpoint)
                 self.listeners.append(listen(self.context.runtime.network, "listeners", endpoint.host, endpoint.port, accept, first=True))
@@ -183,8 +167,7 @@ class Quorum:
         core = self.core
         assert core is not None
         self._publish_leader()
-        if self._handing_over is not None and core.state != "leader":
-            self._handing_over.set()
+        self.departure.leads(core.state == "leader")
         if core.wants_snapshot and self.context.metadata.image.offset:
             core.snapshot(self.context.metadata.image.offset, self.context.metadata.image.to_snapshot())
         if core.has_work:
@@ -296,7 +279,7 @@ class Quorum:
             raise ProtocolError(f"node {peer.node_id} answers where controller.quorum.voters has another")
         assert peer.hello is not None
         self._meet(peer.hello)
-        link.up = True
+        link.up, link.left = True, False
         link.failures = 0
         self._suspects.heard(link.voter)
         link.refused_for = ""
@@ -343,6 +326,7 @@ class Quorum:
         if was_up and self.core is not None:
             self.core.peer_lost(link.voter)
             self.poke()
+        self.departure.voter_away(link)
         if self._observing is link:
             self._observing = None
             other = next((each for each in self.links.values() if each.up), None)
@@ -361,6 +345,8 @@ class Quorum:
         elif kind is Kind.LEADER:
             if self.core is None:
                 self._lead_by(*fields)
+        elif kind is Kind.GOODBYE:
+            self.departure.said_goodbye(peer.node_id)
         elif kind is Kind.ENTRIES and self.core is None:
             self._apply([Committed(*entry) for entry in fields[0]])
         elif kind is Kind.SNAPSHOT and self.core is None:
@@ -430,6 +416,8 @@ class Quorum:
             self._feed(peer)
         elif kind is Kind.PING:
             peer.send(Kind.LEADER, core.leader, core.term)
+        elif kind is Kind.GOODBYE:
+            self.departure.said_goodbye(peer.node_id)
         else:
             raise ProtocolError(f"{kind.name} where it has no meaning")
 
@@ -472,24 +460,6 @@ class Quorum:
         elif peer.hello.broker and self.host is not None:
             self._suspects.broken(peer.node_id)
             self.host.connection_lost(peer.node_id)
-
-    def transfer(self) -> bool:
-        """Another voter is asked to lead: the one that has most. False: this node does not lead, or nobody else is there."""
-        core = self.core
-        others = [link.voter for link in self.links.values() if link.up]
-        if core is None or not others or core.state != "leader":
-            return False
-        core.transfer(max(others, key=core.acknowledged))
-        self.poke()
-        return True
-
-    async def hand_over(self) -> None:
-        """Before a controlled stop another voter leads, so that nobody has to notice that we are gone."""
-        if not self.transfer():
-            return
-        self._handing_over = trio.Event()
-        with trio.move_on_after(HAND_OVER_S):
-            await self._handing_over.wait()
 
     def stop(self) -> None:
         for listener in self.listeners:

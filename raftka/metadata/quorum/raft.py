@@ -173,6 +173,11 @@ class RaftCore:
             self._untouched = False
             self._voter.transfer(to)
 
+    def keep_leadership(self, from_voter: int) -> None:
+        """Give up a transfer to that voter: it has gone. As after the election timeout, but at once."""
+        self._untouched = False
+        self._voter.end_transfer(from_voter)
+
     def snapshot(self, index: int, state: bytes) -> None:
         """The state machine's state after the entry at `index`, which it was handed. The next step writes it and shortens the journal."""
         assert index <= self.commit_index

@@ -308,6 +308,10 @@ class Voter(Engine):
         self._transfer = (to, self.now + self.config.election_timeout)
         self.send_now = True
 
+    def end_transfer(self, to: int) -> None:
+        if self._transfer is not None and self._transfer[0] == to:
+            self._transfer = None
+
     def _try_transfer(self) -> None:
         assert self._transfer is not None
         to, until = self._transfer

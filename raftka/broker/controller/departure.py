@@ -1,0 +1,105 @@
+"""How a node leaves the quorum in order, and which voters have left: the leadership is handed over, goodbyes are said and heard.
+
+A node that ends waits for a controller to move its leaderships. When too few voters are left to elect one, it need not wait.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+import trio
+
+from raftka.broker.context import BrokerContext
+from raftka.broker.controller.controller_host import Done
+from raftka.broker.controller.peer import Kind, Peer
+from raftka.metadata.quorum.raft import RaftCore
+
+HAND_OVER_S = 2.0
+
+
+class Link:
+    """This node's connection to one controller."""
+
+    def __init__(self, voter: int, host: str, port: int) -> None:
+        self.voter = voter
+        self.host = host
+        self.port = port
+        self.peer: Peer | None = None
+        self.up = False
+        self.left = False  # it has said goodbye, and has not been met since
+        self.failures = 0
+        self.refused_for = ""
+        self.pings = 0  # not answered yet
+        self.calls: dict[int, Done] = {}
+
+
+class Departure:
+    def __init__(self, context: BrokerContext, links: Mapping[int, Link], poke: Callable[[], None]) -> None:
+        self.core: RaftCore | None = None  # of a voter
+        self.on_deserted: Callable[[], None] = lambda: None  # called when no controller will come any more
+        self._context = context
+        self._links = links
+        self._poke = poke
+        self._handing_over: trio.Event | None = None
+
+    # this node's leadership
+
+    def transfer(self) -> bool:
+        """Another voter is asked to lead: of those that stay, the one that has most. False: this node does not lead, or nobody else is there."""
+        core = self.core
+        others = [link.voter for link in self._links.values() if link.up and not link.left]
+        if core is None or not others or core.state != "leader":
+            return False
+        brokers = self._context.metadata.image.brokers
+        stay = [voter for voter in others if voter not in brokers or not brokers[voter].shutting_down]
+        core.transfer(max(stay or others, key=core.acknowledged))
+        self._poke()
+        return True
+
+    async def hand_over(self) -> None:
+        """Before a controlled stop another voter leads, so that nobody has to notice that we are gone."""
+        if not self.transfer():
+            return
+        self._handing_over = trio.Event()
+        with trio.move_on_after(HAND_OVER_S):
+            await self._handing_over.wait()
+
+    def leads(self, does: bool) -> None:
+        """Told at each step whether this node leads the quorum."""
+        if self._handing_over is not None and not does:
+            self._handing_over.set()
+
+    # goodbyes
+
+    async def say_goodbye(self, inbound: Iterable[Peer]) -> None:
+        """Tell the other nodes, and let the words leave: those that end as well need not wait for this one."""
+        for peer in (*inbound, *[link.peer for link in self._links.values() if link.up and link.peer is not None]):
+            if peer.hello is not None:
+                peer.send(Kind.GOODBYE)
+        clock, sent = self._context.runtime.clock, trio.Event()
+        clock.call_at(clock.now(), sent.set)
+        await sent.wait()
+
+    def said_goodbye(self, node_id: int) -> None:
+        link = self._links.get(node_id)
+        if link is not None:
+            link.left = True
+            self.voter_away(link)
+
+    def voter_away(self, link: Link) -> None:
+        """A voter that goes while this node hands the leadership over to it takes nothing: the next one gets it."""
+        if self.core is not None and self._handing_over is not None:
+            self.core.keep_leadership(link.voter)
+            if not self.transfer():
+                self._handing_over.set()
+        if self.deserted:
+            self.on_deserted()
+
+    @property
+    def deserted(self) -> bool:
+        """Return whether so many voters have ended in order that those that are left, this node among them, elect no leader."""
+        voters = len(self._context.metadata.settings.voters)
+        return voters - sum(map(self._has_left, self._links.values())) <= voters // 2
+
+    def _has_left(self, link: Link) -> bool:
+        """A goodbye may be lost with its connection; a broker whose shutdown is in the metadata says the same by being away."""
+        broker = self._context.metadata.image.brokers.get(link.voter)
+        return link.left or (not link.up and broker is not None and broker.shutting_down)
