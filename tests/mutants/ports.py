@@ -14,6 +14,7 @@ from zookeeper_bridge.server.connection import ClientConnection
 from zookeeper_bridge.server.digest_md5 import DigestMd5
 from zookeeper_bridge.server.login import LoginRules, SaslLogin
 from zookeeper_bridge.tree import acl
+from zookeeper_bridge.tree.projection import Projection
 
 
 @mutant(pages, "_health")
@@ -85,3 +86,9 @@ def digest_md5_is_offered_in_the_open(init: Any) -> Any:
 def bridge_is_a_way_around_acls(_: Any) -> Any:
     """In a cluster with ACLs everybody writes to Kafka's znodes, and so deletes any topic."""
     return lambda caller: None
+
+
+@mutant(Projection, "shown_to")
+def settings_of_brokers_are_shown_with_passwords(_: Any) -> Any:
+    """A client of the bridge that has not logged in reads the passwords among a broker's settings."""
+    return lambda self, path, node, identities: node

@@ -7,7 +7,7 @@ from tests.broker.test_http import GET, PORT, Browser
 from tests.mutants.directed import finds
 from tests.zookeeper_bridge.decisions import OPEN_TO_ALL
 from tests.zookeeper_bridge.stage import BridgeStage
-from tests.zookeeper_bridge.test_guard import AUTHORIZER
+from tests.zookeeper_bridge.test_guard import AUTHORIZER, test_settings_of_brokers_are_read_by_all_but_for_secrets
 from tests.zookeeper_bridge.test_login import IN_THE_OPEN, SASL, TLS, log_in, tls_client
 from zookeeper_bridge.protocol import jute
 from zookeeper_bridge.protocol.errors import Err
@@ -86,3 +86,9 @@ def bridge_is_a_way_around_acls() -> None:
         stage.create("t")
         found = stage.client().error(Op.CREATE, "/admin/delete_topics/t", b"", OPEN_TO_ALL, 0)
         assert found is Err.NO_AUTH, "a stranger deletes a topic"
+
+
+@finds
+def settings_of_brokers_are_shown_with_passwords() -> None:
+    with BridgeStage(**AUTHORIZER, **IN_THE_OPEN) as stage:
+        test_settings_of_brokers_are_read_by_all_but_for_secrets(stage, "<default>")

@@ -12,7 +12,7 @@ from tests.zookeeper_bridge.stage import BridgeStage, ZkClient
 from tests.zookeeper_bridge.test_login import IN_THE_OPEN, log_in
 from zookeeper_bridge.protocol import jute
 from zookeeper_bridge.protocol.errors import Err
-from zookeeper_bridge.protocol.jute import Acl
+from zookeeper_bridge.protocol.jute import Acl, Stat
 from zookeeper_bridge.protocol.opcodes import Op
 
 SUPER = "super:lK75jTNcA+U9vtVEw5vB51mj/w4="  # super:secret
@@ -103,27 +103,94 @@ def test_everybody_reads_what_is_no_secret_and_consumers_keep_their_own(stage: B
     assert acl_of(stranger, "/consumers") == acl_of(stranger, "/own") == [Acl(31, "world", "anyone")]
 
 
-@pytest.mark.parametrize("path", ["/config/brokers", "/config/brokers/1", "/delegation_token", "/delegation_token/tokens"])
+@pytest.mark.parametrize("path", ["/delegation_token", "/delegation_token/tokens"])
 def test_secrets_are_read_by_super_and_kafka_alone(stage: BridgeStage, path: str) -> None:
-    assert root(stage).create("/config/brokers/1", BROKERS)
     stranger, bob = stage.client(), stage.client()
     log_in(bob, "bob", "bobs secret")
     for client in (stranger, bob):
-        for op, fields in ((Op.GET_DATA, (path, False)), (Op.EXISTS, (path, True)), (Op.GET_CHILDREN, (path, False)), (Op.GET_ACL, (path,))):
+        for op, fields in ((Op.GET_DATA, (path, False)), (Op.GET_CHILDREN, (path, False)), (Op.GET_ACL, (path,))):
             assert client.error(op, *fields) is Err.NO_AUTH
+        assert client.exists(path, watch=True), "of Kafka's znodes it asks no permission, as in ZooKeeper 3.5"
     assert root(stage).exists(path)
 
 
-def test_who_may_not_read_a_secret_hears_nothing_of_it(stage: BridgeStage) -> None:
-    stranger, owner = stage.client(), root(stage)
-    for client in (stranger, owner):
-        client.must(Op.ADD_WATCH, "/config", 1)
+SECRET_SETTINGS = {
+    "listener.name.plaintext.ssl.keystore.password": "hush",
+    "listener.name.plaintext.plain.sasl.jaas.config": 'org.apache.kafka.common.security.plain.PlainLoginModule required user_x="hush";',
+    "plugin.of.somebody": "hush",
+}
+OPEN_SETTINGS = {"log.retention.ms": "60000000", "listener.name.plaintext.max.connections": "50"}
+
+
+def settings_of(client: ZkClient, path: str = "/config/brokers/1") -> dict[str, str]:
+    found: dict[str, str] = json.loads(client.get(path)[0] or b"{}")["config"]
+    return found
+
+
+@pytest.mark.parametrize("entity", ["1", "<default>"])
+def test_settings_of_brokers_are_read_by_all_but_for_secrets(stage: BridgeStage, entity: str) -> None:
+    owner, path = root(stage), f"/config/brokers/{entity}"
+    plugin = {"plugin.of.somebody": "hush"}
+    given = {"log.retention.ms": "60000000", **plugin} if entity == "<default>" else {**OPEN_SETTINGS, **SECRET_SETTINGS}
+    owner.create(path, json.dumps({"version": 1, "config": given}).encode())
+    stranger, bob, kafka = stage.client(), stage.client(), stage.client()
+    log_in(bob, "bob", "bobs secret")
+    log_in(kafka, "kafka", "kafkas")
+    for client in (owner, kafka):
+        assert settings_of(client, path) == given
+    for client in (stranger, bob):
+        assert settings_of(client, path) == {name: value for name, value in given.items() if name in OPEN_SETTINGS}
+        assert client.exists(path)
+        data, stat = client.get(path)
+        assert b"hush" not in (data or b"")
+        assert stat.data_length == len(data or b"") == Stat(*jute.STAT.decode(client.must(Op.EXISTS, path, False))).data_length
+        assert entity in client.children("/config/brokers")
+        assert acl_of(client, path) == acl_of(client, "/config/brokers") == GUARDED
+        for op, fields in ((Op.SET_DATA, (path, BROKERS, -1)), (Op.DELETE, (path, -1)), (Op.CREATE, ("/config/brokers/2", BROKERS, OPEN_TO_ALL, 0))):
+            assert client.error(op, *fields) is Err.NO_AUTH
+    owner.must(Op.SET_DATA, path, b'{"version":1,"config":{}}', -1)
+    assert settings_of(stranger, path) == {}, "also when the settings are gone"
+
+
+def test_a_tool_without_a_login_reads_all_brokers_after_a_dynamic_setting(stage: BridgeStage) -> None:
+    """As topicctl does, of any cluster."""
+    stage.set(BROKER, "1", log_retention_ms="60000000")
+    stranger = stage.client()
+    stage.wait(lambda: stranger.exists("/config/brokers/1"))
+    assert settings_of(stranger) == {"log.retention.ms": "60000000"}
+
+
+PATHS_OF_KAFKA = ["/brokers", "/brokers/ids", "/brokers/ids/1", "/brokers/topics", "/brokers/topics/old", "/brokers/topics/old/partitions/0/state"]
+PATHS_OF_KAFKA += ["/config", "/config/topics", "/config/topics/old", "/config/brokers", "/config/brokers/1", "/config/users", "/config/changes"]
+PATHS_OF_KAFKA += ["/controller", "/controller_epoch", "/cluster/id", "/feature", "/latest_producer_id_block", "/admin", "/admin/delete_topics"]
+PATHS_OF_KAFKA += ["/kafka-acl", "/kafka-acl/Topic", "/kafka-acl-extended/prefixed", "/delegation_token", "/delegation_token/tokens", "/consumers"]
+PRIVATE_PATHS = ("/delegation_token", "/delegation_token/tokens", "/kafka-acl/Topic")
+
+
+@pytest.mark.parametrize("path", PATHS_OF_KAFKA)
+def test_each_znode_is_read_alike_by_all_operations(stage: BridgeStage, path: str) -> None:
+    """What one of getData, getChildren and getACL allows, the others do; exists asks no permission; events tell no more than reads."""
+    stage.create("old")
+    owner, stranger = root(stage), stage.client()
     owner.create("/config/brokers/1", BROKERS)
-    owner.delete("/config/brokers/1")
+    reads = ((Op.GET_DATA, (path, False)), (Op.GET_CHILDREN, (path, False)), (Op.GET_CHILDREN_2, (path, False)), (Op.GET_ACL, (path,)))
+    expected = Err.NO_AUTH if path in PRIVATE_PATHS else Err.OK
+    assert {stranger.error(op, *fields) for op, fields in reads} == {expected}
+    assert {owner.error(op, *fields) for op, fields in reads} == {Err.OK}
+    assert stranger.exists(path)
+    stranger.must(Op.SET_WATCHES, 0, [path], [], [])
+    assert bool(stranger.events) <= (expected is Err.OK)
+
+
+def test_who_may_not_read_a_secret_hears_nothing_of_it(stage: BridgeStage) -> None:
+    owner, stranger = root(stage), stage.client()
+    for client in (stranger, owner):
+        client.must(Op.ADD_WATCH, "/kafka-acl", 1)
+    data = b'{"version":1,"acls":[{"principal":"User:a","permissionType":"Allow","operation":"Read","host":"*"}]}'
+    owner.create("/kafka-acl/Topic/t", data)
     stranger.must(Op.SYNC, "/")
-    told = [event.path for event in stranger.events]
-    assert not [path for path in told if path.startswith("/config/brokers")]
-    assert [event.path for event in owner.events if event.path.startswith("/config/brokers")]
+    assert not stranger.events
+    assert [event.path for event in owner.events if event.path.startswith("/kafka-acl/Topic")]
 
 
 def test_watches_that_are_set_again_tell_nothing_to_who_may_not_read(stage: BridgeStage) -> None:

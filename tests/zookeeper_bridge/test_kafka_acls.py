@@ -112,7 +112,6 @@ def test_strangers_neither_read_nor_write_them(stage: BridgeStage, admin: ZkClie
     stranger = stage.client()
     for op, fields in (
         (Op.GET_DATA, (TOPIC, False)),
-        (Op.EXISTS, (TOPIC, False)),
         (Op.GET_CHILDREN, ("/kafka-acl/Topic", False)),
         (Op.SET_DATA, (TOPIC, text(), -1)),
         (Op.DELETE, (TOPIC, -1)),

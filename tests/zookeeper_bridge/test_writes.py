@@ -221,11 +221,9 @@ def test_settings_stored_for_a_topic_are_dropped_when_kafkas_clients_create_it(s
     assert client.children("/config/topics") == ["t"]
 
 
-def test_settings_of_brokers_are_for_super_alone(stage: BridgeStage, client: ZkClient) -> None:
+def test_settings_of_brokers_are_written_by_super_alone(stage: BridgeStage, client: ZkClient) -> None:
     stage.set(BROKER, "2", node_id=2, log_cleaner_threads="2")
     for opcode, fields in (
-        (Op.GET_DATA, ("/config/brokers/2", False)),
-        (Op.GET_CHILDREN, ("/config/brokers", False)),
         (Op.SET_DATA, ("/config/brokers/2", text(config={}), -1)),
         (Op.CREATE, ("/config/brokers/1", text(config={}), OPEN_TO_ALL, 0)),
         (Op.DELETE, ("/config/brokers/2", -1)),
@@ -480,3 +478,50 @@ def test_a_topic_that_is_refused_leaves_the_settings_that_wait_for_it(stage: Bri
     assert client.get("/config/topics/later") == before
     assert create(client, "/brokers/topics/later", text(partitions={"0": [1]})) == Err.OK
     assert settings(stage, "later") == {"retention.ms": "7"}
+
+
+def test_an_empty_plan_is_taken_away(stage: BridgeStage, client: ZkClient) -> None:
+    """As Kafka 2.8's controller does; a client that waits for the znode to go is not kept waiting."""
+    for path in ("/admin/reassign_partitions", "/admin/preferred_replica_election"):
+        client.must(Op.ADD_WATCH, path, 0)
+        assert client.create(path, text(partitions=[]))
+        assert not client.exists(path)
+        assert [event.type for event in client.events if event.path == path] == [CREATED, DELETED]
+    client.create("/brokers/topics/t", text(partitions={"0": [1, 2]}))
+    client.create("/admin/reassign_partitions", text(partitions=[{"topic": "t", "partition": 0, "replicas": [3, 1]}]))
+    moving = read(client, "/admin/reassign_partitions")
+    assert update(client, "/admin/reassign_partitions", text(partitions=[])) is Err.OK
+    assert read(client, "/admin/reassign_partitions") == moving, "what moves goes on"
+
+
+def test_of_a_partition_that_a_plan_names_twice_the_last_counts(stage: BridgeStage, client: ZkClient) -> None:
+    client.create("/brokers/topics/t", text(partitions={"0": [1, 2], "1": [1, 2]}))
+    twice = [{"topic": "t", "partition": 0, "replicas": [1, 3]}, {"topic": "t", "partition": 1, "replicas": [2, 1]}]
+    assert client.create("/admin/reassign_partitions", text(partitions=[*twice, {"topic": "t", "partition": 0, "replicas": [3, 2]}]))
+    stage.wait(lambda: not client.exists("/admin/reassign_partitions"))
+    assert [partition.replicas for partition in topic(stage, "t").partitions] == [(3, 2), (2, 1)]
+    elected = [{"topic": "t", "partition": 0}, {"topic": "t", "partition": 0}, {"topic": "t", "partition": 1}]
+    assert client.create("/admin/preferred_replica_election", text(partitions=elected))
+    stage.wait(lambda: [partition.leader for partition in topic(stage, "t").partitions] == [3, 2])
+
+
+@pytest.mark.parametrize(
+    "path", ["/brokers/topics/new", "/config/topics/old", "/config/topics/new", "/admin/reassign_partitions", "/admin/preferred_replica_election"]
+)
+def test_fields_that_no_row_of_the_table_names_are_passed_over(stage: BridgeStage, client: ZkClient, path: str) -> None:
+    """As Kafka's brokers do; docs/bridge.md says so."""
+    client.create("/brokers/topics/old", text(partitions={"0": [1, 2]}))
+    fields: dict[str, Any] = {
+        "/brokers/topics/new": {"partitions": {"0": [1]}},
+        "/config/topics/old": {"config": {"retention.ms": "60000000"}},
+        "/config/topics/new": {"config": {"retention.ms": "60000000"}},
+    }.get(path, {"partitions": [{"topic": "old", "partition": 0, "replicas": [1, 2], "note": "x"}]})
+    write = update if client.exists(path) else create
+    assert write(client, path, text(**fields, timestamp="1", made_by="a tool")) is Err.OK
+
+
+@pytest.mark.parametrize(("directories", "error"), [(["/a", "any"], Err.BAD_ARGUMENTS), ("/a", Err.BAD_ARGUMENTS), (["any", "any"], Err.OK)])
+def test_log_directories_of_a_plan_are_refused(stage: BridgeStage, client: ZkClient, directories: object, error: Err) -> None:
+    client.create("/brokers/topics/t", text(partitions={"0": [1, 2]}))
+    row = {"topic": "t", "partition": 0, "replicas": [1, 2], "log_dirs": directories}
+    assert create(client, "/admin/reassign_partitions", text(partitions=[row])) is error

@@ -13,11 +13,12 @@ from typing import NamedTuple, Protocol
 from urllib.parse import quote, unquote
 
 from raftka.json_values import JsonObject
+from raftka.metadata.configs.dynamic import dynamic_setting
 from raftka.metadata.image import BROKER, TOPIC, BrokerImage, MetadataImage, TopicImage
 from zookeeper_bridge.protocol.jute import Stat
 from zookeeper_bridge.protocol.paths import parent_of
 from zookeeper_bridge.tree import kafka_acls
-from zookeeper_bridge.tree.acl import GUARDED, OPEN, PRIVATE
+from zookeeper_bridge.tree.acl import GUARDED, OPEN, PRIVATE, READ, Identity, allows
 from zookeeper_bridge.tree.rules import FOLDERS, Kind, is_secret, rule_of
 from zookeeper_bridge.tree.store import IMPLICIT, NO_FAMILY, Family, NodeKind, Znode, stat_of
 
@@ -29,6 +30,7 @@ CONTROLLER, EPOCH, CLUSTER_ID, FEATURE = "/controller", "/controller_epoch", "/c
 BORN = Counter(parent_of(path) for path in FOLDERS)  # children that nobody has created
 KEPT = frozenset(FOLDERS) - {"/consumers"}  # as in Kafka, what consumers keep there is theirs
 WITH_MORE = frozenset(("/", "/brokers", "/cluster", "/config", "/admin"))
+BROKER_CONFIGS = "/config/brokers/"
 CONFIGS = {"topics": TOPIC, "brokers": BROKER}
 Partition = tuple[bytes, int]  # topic id, index
 
@@ -177,6 +179,14 @@ class Projection:
             found = Projected(_znode(data, 0, changed_at, kafka_acls.version_of(data), 0), NO_FAMILY, ())
         return found._replace(node=found.node._replace(acl=PRIVATE if self.guarded else GUARDED))
 
+    def shown_to(self, path: str, node: Znode, identities: Sequence[Identity]) -> Znode:
+        """Return the znode without the settings of brokers that are passwords, or may be, for a client that must not see them."""
+        if not path.startswith(BROKER_CONFIGS) or node.data is None or allows(PRIVATE, READ, identities):
+            return node
+        configs = self.image.config(BROKER, resource_of(path.removeprefix(BROKER_CONFIGS)))
+        shown = {name: value for name, value in configs.items() if not _may_be_secret(name)}
+        return node if len(shown) == len(configs) else node._replace(data=_json({"version": 1, "config": shown}))
+
     def is_private(self, path: str) -> bool:
         """Return whether it is for super and sasl:kafka alone, also when it is gone."""
         return is_secret(path) or (self.guarded and path.startswith((f"{kafka_acls.LITERAL_FOLDER}/", f"{kafka_acls.PREFIXED_FOLDER}/")))
@@ -227,7 +237,7 @@ class Projection:
             names = [entity_name(resource) for resource_type, resource in self.image.configs if resource_type == BROKER]
         children = list(dict.fromkeys([*names, *stored]))
         found = _folder(children, max(self._at(path), self.tree.family(path).pzxid))
-        return found if not is_secret(path) else found._replace(node=found.node._replace(acl=PRIVATE))
+        return found if kind == "topics" else found._replace(node=found.node._replace(acl=GUARDED))
 
     def _config(self, path: str, kind: str, entity: str) -> Projected | None:
         """Its znode in the tree has the version; with the data there only as long as there is no topic."""
@@ -243,7 +253,7 @@ class Projection:
             created = topic.created_at if topic is not None else 0
             stored = _znode(None, created, created, 0, 0)
         data = _json({"version": 1, "config": dict(configs or {})})
-        return Projected(stored._replace(data=data, acl=PRIVATE if is_secret(path) else OPEN), NO_FAMILY, ())
+        return Projected(stored._replace(data=data, acl=OPEN if kind == "topics" else GUARDED), NO_FAMILY, ())
 
     def _moves(self) -> dict[str, object]:
         moves = []
@@ -271,6 +281,12 @@ class Projection:
         configured = self._configs("brokers").children
         kept = [name for name in self.tree.child_names("/config/topics") if name in self.image.topic_ids]
         return fixed + acls + len(self.image.alive_brokers()) + topics + len(configured) - len(kept) - self.tree.child_count("/config/brokers")
+
+
+def _may_be_secret(name: str) -> bool:
+    """Return whether it is a password, or a name that nobody here knows: a plugin's secret perhaps, as for DescribeConfigs."""
+    setting = dynamic_setting(name)
+    return setting is None or setting.sensitive
 
 
 def is_moving(image: MetadataImage, partition: Partition) -> bool:

@@ -71,12 +71,12 @@ RULES = (
         "kept, and taken over by the topic that is created at /brokers/topics. Unknown settings, bad values and what is no JSON answer BadArguments. "
         "delete: only before there is a topic.",
     ),
-    Rule("/config/brokers", Kind.COMPUTED, "brokers that have settings, and <default>; readable for super and sasl:kafka alone", NOBODY),
+    Rule("/config/brokers", Kind.COMPUTED, "brokers that have settings, and <default>", NOBODY),
     Rule(
         "/config/brokers/*",
         Kind.COMPUTED,
-        "the broker's own settings, passwords too: so it is readable for super and sasl:kafka alone",
-        "For these: as a topic's. For others: NoAuth.",
+        "the broker's own settings; those that are passwords, or may be, are shown to super and sasl:kafka alone",
+        "For super and sasl:kafka: as a topic's. For others: NoAuth.",
     ),
     Rule("/config/changes", Kind.RESERVED, "announcements", "NoAuth; below it: see there."),
     Rule(
@@ -109,14 +109,16 @@ RULES = (
         "/admin/reassign_partitions",
         Kind.COMPUTED,
         "moving partitions, also those moved by other clients, with their target replicas; it exists while any partition moves",
-        "create: moves partitions; NodeExists while any moves. set: moves those it names, too. delete: calls off all that move. Unknown topics, "
-        "partitions or brokers and what is no JSON answer BadArguments, and nothing moves.",
+        "create: moves partitions; NodeExists while any moves. set: moves those it names, too. delete: calls off all that move. A plan without "
+        "partitions is taken away at once; of a partition that it names twice the last replicas count. Unknown topics, partitions or brokers, "
+        "log_dirs and what is no JSON answer BadArguments, and nothing moves.",
     ),
     Rule(
         "/admin/preferred_replica_election",
         Kind.MARKER,
         "nothing: the election is held in the same moment",
-        "create: elects the preferred leaders of those it names, where they are in sync. Unknown partitions and what is no JSON answer BadArguments.",
+        "create: elects the preferred leaders of those it names, where they are in sync; of none, where it names none. Unknown partitions and "
+        "what is no JSON answer BadArguments.",
     ),
     Rule("/isr_change_notification", Kind.RESERVED, "nothing: brokers tell the controller themselves", NOBODY),
     Rule("/isr_change_notification/**", Kind.RESERVED, "nothing", NOBODY),
@@ -194,7 +196,7 @@ FOLDERS = (  # of Kafka's, there from the beginning beside what is computed, and
     "/kafka-acl-extended-changes",
     "/log_dir_event_notification",
 )
-SECRET = ("/config/brokers", "/config/users", "/delegation_token")  # these, and all below: for nobody but super
+SECRET = ("/config/users", "/delegation_token")  # these, and all below: for nobody but super
 NO_SECRETS = "/config/users"  # a list of names, and empty: kafka-configs --entity-type users --describe reads it
 TOPS = frozenset(rule.pattern.split("/")[1] for rule in RULES)
 _OF: dict[str, tuple[Rule, ...]] = {top: tuple(rule for rule in RULES if rule.pattern.split("/")[1] == top) for top in TOPS}

@@ -24,7 +24,8 @@ def move(written: Written) -> None:
 def move_more(written: Written) -> None:
     asked = partitions_of(written.data, with_replicas=True)
     topics = tuple(MovedTopic(name, tuple(Move(*each) for each in moves.items())) for name, moves in asked.items())
-    written.caller.controls.decide(AlterReassignments(topics), _codes)
+    if topics:
+        written.caller.controls.decide(AlterReassignments(topics), _codes)
 
 
 def call_off(written: Written) -> None:
@@ -39,7 +40,8 @@ def call_off(written: Written) -> None:
 def elect(written: Written) -> None:
     asked = partitions_of(written.data, with_replicas=False)
     topics = tuple(TopicPartitions(name, tuple(indexes)) for name, indexes in asked.items())
-    written.caller.controls.decide(ElectLeaders(PREFERRED, topics), _codes, harmless=DONE_ANYWAY)
+    if topics:
+        written.caller.controls.decide(ElectLeaders(PREFERRED, topics), _codes, harmless=DONE_ANYWAY)
     come_and_go(written)
 
 

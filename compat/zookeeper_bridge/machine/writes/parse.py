@@ -45,18 +45,17 @@ def configs_of(data: bytes | None) -> dict[str, str]:
 
 
 def partitions_of(data: bytes | None, *, with_replicas: bool) -> dict[str, dict[int, tuple[int, ...]]]:
-    """By topic and partition: the replicas it is to have, or none if none are meant."""
+    """By topic and partition: the replicas it is to have, or none if none are meant. Of a partition that is named twice the last one counts."""
     rows = fields_of(data).get("partitions")
-    if not isinstance(rows, list) or not rows:
+    if not isinstance(rows, list):
         raise bad("no partitions")
     found: dict[str, dict[int, tuple[int, ...]]] = {}
     for row in rows:
         if not isinstance(row, dict) or not isinstance(topic := row.get("topic"), str) or not _is_number(row.get("partition")):
             raise bad("a partition without its topic or number")
-        indexes = found.setdefault(topic, {})
-        if row["partition"] in indexes:
-            raise bad("a partition is named twice")
-        indexes[row["partition"]] = _replicas(row.get("replicas")) if with_replicas else ()
+        if with_replicas and any(each != "any" for each in _list(row.get("log_dirs", []))):
+            raise bad("log_dirs: a broker's log directory is chosen with kafka-reassign-partitions --bootstrap-server")
+        found.setdefault(topic, {})[row["partition"]] = _replicas(row.get("replicas")) if with_replicas else ()
     return found
 
 
@@ -84,6 +83,12 @@ def _replicas(given: object) -> tuple[int, ...]:
     if not isinstance(given, list) or not all(map(_is_number, given)):
         raise bad("replicas are numbers of brokers")
     return tuple(given)
+
+
+def _list(given: object) -> list[object]:
+    if not isinstance(given, list):
+        raise bad("a list was due")
+    return given
 
 
 def _is_number(given: object) -> bool:
