@@ -39,7 +39,14 @@ class Kept:
         self._positions: dict[str, tuple[int, Json]] = {}  # in the order of their numbers; None: gone
         self._alerts: deque[tuple[int, Json]] = deque(maxlen=ALERTS)
         self._number = 0
-        self.trouble: str | None = None
+        self._troubles: dict[str, str] = {}  # by topic
+
+    def tell(self, topic: str, trouble: str | None) -> None:
+        """Say what keeps a topic from being read; None: nothing does."""
+        with self._lock:
+            self._troubles.pop(topic, None)
+            if trouble is not None:
+                self._troubles[topic] = trouble
 
     def position(self, key: str, value: object) -> None:
         with self._lock:
@@ -62,7 +69,12 @@ class Kept:
                     break
                 new[key] = value
             alerts = [value for own, value in self._alerts if own > number]
-            return {"number": self._number, "positions": new, "alerts": alerts, "trouble": self.trouble}
+            return {
+                "number": self._number,
+                "positions": new,
+                "alerts": alerts,
+                "trouble": "; ".join(f"{topic}: {text}" for topic, text in self._troubles.items()) or None,
+            }
 
 
 class Reading:
@@ -88,7 +100,7 @@ class Reading:
             try:
                 self._follow()
             except Exception as error:  # of brokers, or of a record that nobody has thought of: a thread that ended would look like a quiet topic
-                self._kept.trouble = f"{self._topic}: {error if isinstance(error, (PipelineError, OSError)) else repr(error)}"
+                self._kept.tell(self._topic, str(error) if isinstance(error, (PipelineError, OSError)) else repr(error))
                 self._stopping.wait(AFTER_FAILURE_S)
 
     def _follow(self) -> None:
@@ -102,7 +114,7 @@ class Reading:
                 if end != position:
                     self._read(brokers, stream, position, end)
                     self._position = position = end
-                self._kept.trouble = None
+                self._kept.tell(self._topic, None)
         finally:
             brokers.close()
 

@@ -47,6 +47,18 @@ def test_it_does_not_grow_for_ever() -> None:
     assert kept.since(0)["alerts"] == list(range(300, 500))
 
 
+def test_the_trouble_of_one_topic_stays_while_another_is_read() -> None:
+    kept = Kept()
+    kept.tell("a", "gone")
+    kept.tell("b", None)
+    assert kept.since(0)["trouble"] == "a: gone"
+    kept.tell("b", "away")
+    assert kept.since(0)["trouble"] == "a: gone; b: away"
+    kept.tell("a", None)
+    kept.tell("b", None)
+    assert kept.since(0)["trouble"] is None
+
+
 @pytest.fixture
 def page(cluster: Cluster) -> Iterator[Page]:
     shown = Shown(cluster.create_topic(partitions=2), cluster.create_topic(), PROJECTS / "trucks" / "fences.geojson")
