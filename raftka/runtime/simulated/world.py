@@ -13,7 +13,7 @@ gather work as real ones do. `trace_hash` covers every delivery, file call, time
 import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from hashlib import blake2b
 from heapq import heappop, heappush
 from math import inf
@@ -32,6 +32,7 @@ from raftka.runtime.simulated.process import Process, Sender
 from raftka.runtime.simulated.tasks import NodeStopped, Tasks
 
 TURN_S = (20e-6, 80e-6)  # what a turn takes a node
+LEAST_TURN_S, MORE_TURN_S = TURN_S[0], TURN_S[1] - TURN_S[0]
 OFFLOAD_S = (50e-6, 0.002)  # when work off the loop is done
 STANDSTILL = 100_000  # events at one time
 POISON = b"\xdd" * 65536  # what a received view holds after its turn
@@ -298,30 +299,32 @@ class Node:
     def _turn(self) -> None:
         self.in_turn = True
         try:
-            self._work_off()
-        except NodeStopped:
-            return
-        finally:
-            self.in_turn = False
-            for view in self.views:  # whoever keeps a view beyond its turn shall see that it was wrong to
-                size = len(view)
-                view[:] = POISON[:size] if size <= 65536 else b"\xdd" * size
-            self.views.clear()
-        low, high = TURN_S
-        self._free_at = self.world.now + low + self._pace() * (high - low) + self.busy_s
-        self.busy_s = 0.0
-        if self._inbox and self.alive:
-            self.want_turn()
-
-    def _work_off(self) -> None:
-        try:
             inbox, self._inbox = self._inbox, []
             for action, argument in inbox:
                 action(argument)
             while self.turn_ends or self.woken:
                 self._end_turn()
+        except NodeStopped:
+            return
         except OSError as error:  # of a fault; as with the real runtime the process ends. Every other exception is a bug and ends the world
-            self.fail(error)
+            with suppress(NodeStopped):
+                self.fail(error)
+            return
+        finally:
+            self.in_turn = False
+            if self.views:
+                self._poison()
+        self._free_at = self.world.now + LEAST_TURN_S + self._pace() * MORE_TURN_S + self.busy_s
+        self.busy_s = 0.0
+        if self._inbox and self.alive:
+            self.want_turn()
+
+    def _poison(self) -> None:
+        """Whoever keeps a view beyond its turn shall see that it was wrong to."""
+        for view in self.views:
+            size = len(view)
+            view[:] = POISON[:size] if size <= 65536 else b"\xdd" * size
+        self.views.clear()
 
     def _end_turn(self) -> None:
         while self.turn_ends:

@@ -20,6 +20,7 @@ from raftka.runtime.simulated.clock import EPOCH_MS
 from raftka.runtime.simulated.disk import Directory, Inode, NodeFiles, SimulatedDisk, SimulatedFile
 
 LOOKS = 2
+SHORT_S = 10.0  # a life that is shorter has one look, beside the one at its end
 HOW = ("kill", "power", "power", "nothing kept")
 
 
@@ -73,10 +74,10 @@ class Shadows:
         self._rotten = rotten
         self._random = cluster.world.random("shadows")
 
-    def begin(self, seconds: float, looks: int = LOOKS) -> None:
+    def begin(self, seconds: float) -> None:
         """Looks at random moments of that time. Raises AssertionError in the middle of the life, as Watch does."""
         world = self.cluster.world
-        for _ in range(looks):
+        for _ in range(1 if seconds < SHORT_S else LOOKS):
             world.at(world.now + self._random.uniform(0.0, seconds), self._come)
 
     def _come(self) -> None:

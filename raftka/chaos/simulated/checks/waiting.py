@@ -29,7 +29,7 @@ from raftka.coordinator.transactions.records import State as TransactionState
 from raftka.coordinator.transactions.transaction import ENDING
 from raftka.metadata.image import MetadataImage, PartitionImage
 
-EVERY_S = 0.06
+EVERY_S = 0.1
 SOON_S = 0.2  # so long the same must be found at every look
 HEARTBEAT_S = 5.0  # within so long a member that sleeps is heard of again, or removed
 LATE_S = 1.0  # of a timer: a node may have much to do
