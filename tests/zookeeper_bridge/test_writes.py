@@ -511,11 +511,12 @@ def test_of_a_partition_that_a_plan_names_twice_the_last_counts(stage: BridgeSta
 def test_fields_that_no_row_of_the_table_names_are_passed_over(stage: BridgeStage, client: ZkClient, path: str) -> None:
     """As Kafka's brokers do; docs/bridge.md says so."""
     client.create("/brokers/topics/old", text(partitions={"0": [1, 2]}))
-    fields: dict[str, Any] = {
+    of_path: dict[str, dict[str, Any]] = {
         "/brokers/topics/new": {"partitions": {"0": [1]}},
         "/config/topics/old": {"config": {"retention.ms": "60000000"}},
         "/config/topics/new": {"config": {"retention.ms": "60000000"}},
-    }.get(path, {"partitions": [{"topic": "old", "partition": 0, "replicas": [1, 2], "note": "x"}]})
+    }
+    fields = of_path.get(path, {"partitions": [{"topic": "old", "partition": 0, "replicas": [1, 2], "note": "x"}]})
     write = update if client.exists(path) else create
     assert write(client, path, text(**fields, timestamp="1", made_by="a tool")) is Err.OK
 
