@@ -68,8 +68,17 @@ OF_MEMBERS = frozenset(
     }
 )
 VERSIONS_1 = {ADD_PARTITIONS_TO_TXN.key: 3, ADD_OFFSETS_TO_TXN.key: 3, TXN_OFFSET_COMMIT.key: 3, END_TXN.key: 4, PRODUCE.key: 11}
+VERSIONS_0 = {  # librdkafka's
+    ADD_PARTITIONS_TO_TXN.key: 0,
+    ADD_OFFSETS_TO_TXN.key: 0,
+    TXN_OFFSET_COMMIT.key: 3,
+    END_TXN.key: 1,
+    PRODUCE.key: 10,
+    INIT_PRODUCER_ID.key: 4,
+}
 VERSIONS_2 = {TXN_OFFSET_COMMIT.key: 5, END_TXN.key: 5, PRODUCE.key: 12}
 TV1 = Shape("transactions-1", {**PLAIN.versions, **VERSIONS_1})
+TV0 = Shape("transactions-0", {**PLAIN.versions, **VERSIONS_0})
 TV2 = Shape("transactions-2", {**PLAIN.versions, **VERSIONS_2})
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from raftka.chaos.checks import transactions as checks
 from raftka.chaos.simulated.clients.bursts import Burst
-from raftka.chaos.simulated.clients.transactional import TV1, TV2, Ledger
+from raftka.chaos.simulated.clients.transactional import TV0, TV1, TV2, Ledger
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.chaos.simulated.workloads.transactions import ALL_OVER_S, TransactionWork, coordinator_in, entries_of, unfinished
 
@@ -30,7 +30,7 @@ class BurstWork:
         cluster.do(client, lambda: client.create_topic(TOPIC, PARTITIONS, 0, {"min.insync.replicas": "1"}, replicas))
         self.ledger = Ledger(lambda transactional_id: coordinator_in(cluster, transactional_id))
         places = [(TOPIC, partition) for partition in range(PARTITIONS)]
-        for number, shape in enumerate((TV1, TV2)):
+        for number, shape in enumerate((chance.choice((TV0, TV1)), TV2)):
             producer = Burst(cluster.client(f"burst{number}", shape), self.ledger, f"burst-{number}", places, self.pace)
             self.producers.append(producer)
             producer.client.runtime.spawn(producer.run, "burst")
