@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from raftka.log.log import Log
+from raftka.log.producers.state import ProducerState
 from raftka.log.segments.transaction_index import AbortedTransaction
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.fetch import FETCH, READ_COMMITTED, PartitionData
@@ -245,6 +246,20 @@ def test_an_abort_while_the_coordinator_is_asked_keeps_the_batch_out(scene: Scen
     scene.coordinator.held.pop()()
     assert produced(scene.line.answer(PRODUCE, TV1 - 1)).error_code == Code.INVALID_TXN_STATE
     assert scene.read().last_stable_offset == 1, "nothing hangs"
+
+
+@pytest.mark.parametrize("version", [TV1 - 1, TV1, TV2])
+def test_a_leader_that_was_truncated_meanwhile_has_the_producer_ask_again(scene: Scene, version: int) -> None:
+    """It has lost and regained its leadership in between: what it knew of producers was made anew."""
+    partition = scene.stage.partition("t")
+    scene.coordinator.held = []
+    scene.line.request(PRODUCE, scene.request(b"a"), version)
+    scene.stage.wait(lambda: scene.coordinator.held != [])
+    partition.log.producers = ProducerState()
+    scene.coordinator.held.pop()()
+    assert produced(scene.line.answer(PRODUCE, version)).error_code == Code.NOT_LEADER_OR_FOLLOWER
+    scene.coordinator.held = None
+    assert scene.send(b"a", version=version).base_offset == 0
 
 
 def test_of_two_producers_in_one_request_only_transactional_batches_are_refused(scene: Scene) -> None:

@@ -22,6 +22,7 @@ from raftka.broker.schemas.checks import Check
 from raftka.broker.schemas.dead_letters import Origin
 from raftka.log.checkpoints import uuid_text
 from raftka.log.producers.markers import VERSION_1, VERSION_2
+from raftka.log.producers.state import ProducerState
 from raftka.log.validation import MAGIC_POSITION, NeedsSchemas, Prepared, RefusedRecords, TakesLong, one_batch
 from raftka.runtime.memory import Owned
 from raftka.wire.errors import Code, KafkaError, ProtocolError, without_frames
@@ -112,6 +113,7 @@ class _Produce:
         self.topics: dict[int, int] = {}  # places in the request, by the id of a topic's row
         self.left: deque[tuple[TopicProduceData, PartitionProduceData]] = deque()
         self.not_verified: dict[Hashable, KafkaError] = {}  # by the id of a partition's row in the request
+        self.asked_for: dict[Hashable, ProducerState] = {}  # by the same: what the leader knew of producers when the coordinator was asked
         self.is_verified = False  # the coordinator has answered
         self.is_held = False  # until it does
 
@@ -168,6 +170,7 @@ class _Produce:
                 if found.log.producers.must_verify(producer_id, epoch):
                     guard = found.log.producers.guard(producer_id, epoch, read_header(records).base_sequence, version, self.now_ms)
                     question.add(found, guard, id(partition))
+                    self.asked_for[id(partition)] = found.log.producers
             except KafkaError as error:
                 if error.code is Code.INVALID_PRODUCER_EPOCH:
                     self.not_verified[id(partition)] = NotVerified(error.code)
@@ -303,6 +306,8 @@ class _Produce:
             self._check(partition, records)
             if (refusal := self.not_verified.get(id(asked))) is not None:
                 raise refusal
+            if self.asked_for.get(id(asked), producers := partition.log.producers) is not producers:
+                raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER)  # it was made anew, after a truncation, and the answer is lost: the client asks again
             if isinstance(outcome, BaseException):
                 raise outcome
             batch = records if outcome is None else outcome

@@ -90,6 +90,8 @@ async def _verify(request: Request[TxnOffsetCommitRequest], services: Services) 
     await answered.wait()
     if outcome:
         raise KafkaError(_as_told(outcome[0].code, request.version))
+    if partition.log.producers is not producers:
+        raise KafkaError(Code.NOT_COORDINATOR)  # it was made anew, after a truncation, and the answer is lost: the client asks again
 
 
 def _as_told(code: Code, version: int) -> Code:
