@@ -14,8 +14,8 @@ import pytest
 from raftka.broker.exporter import http as exporter
 from raftka.pipeline import page as page_module
 from raftka.pipeline.page import HOST, Kept, Server, handler_of
-from raftka.registry import api
 from raftka.registry import http as registry_http
+from raftka.registry.rest import requests
 from raftka.testing import Cluster
 
 UPGRADE = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQA\r\n"
@@ -345,7 +345,7 @@ PLANTED: dict[str, tuple[object, str, Any, str, str]] = {
         "registry",
         "an upgrade to HTTP/2",
     ),
-    "an absolute target is a path": (api, "ORIGIN", re.compile("$^"), "registry", "the absolute form"),
+    "an absolute target is a path": (requests, "ORIGIN", re.compile("$^"), "registry", "the absolute form"),
     "what is not understood is answered": (exporter, "Request", Lenient, "metrics", "two lengths"),
     "the page believes any length": (page_module, "fault_of", lambda headers: None, "page", "two lengths"),
 }

@@ -14,10 +14,11 @@ import trio
 from raftka.json_values import Json
 from raftka.limits import Limit
 from raftka.registry.access import User
-from raftka.registry.api import Api, Raw, Request
 from raftka.registry.errors import LimitReached, RegistryError
 from raftka.registry.limits import AT_WORK, BODIES_BYTES, CONNECTIONS, HEAD_BYTES, IDLE_SECONDS, REQUEST_BYTES
 from raftka.registry.numbers import Numbers
+from raftka.registry.rest.api import Api, Raw
+from raftka.registry.rest.requests import Request
 
 JSON_TYPE = b"application/vnd.schemaregistry.v1+json"
 CHUNK_BYTES = 64 * 1024

@@ -9,9 +9,10 @@ import pytest
 from raftka.limits import Limit
 from raftka.registry import limits
 from raftka.registry.access import User
-from raftka.registry.api import Api, Request
 from raftka.registry.broker_access import BrokerAccess, Rights
 from raftka.registry.http import Incoming
+from raftka.registry.rest.api import Api
+from raftka.registry.rest.requests import Request
 from raftka.registry.schemas import ParsedSchemas
 from raftka.registry.server import RegistryServer
 from tests.registry.rest import Rest, connected, record, talk

@@ -10,12 +10,13 @@ from raftka.client.blocking.client import Client, Where
 from raftka.client.blocking.producer import new_identity
 from raftka.client.blocking.reader import Reader
 from raftka.client.blocking.transaction import begin
-from raftka.registry import api, log, records, registry, state
+from raftka.registry import log, records, registry, state
 from raftka.registry.broker_access import BrokerAccess
 from raftka.registry.errors import RegistryError
 from raftka.registry.log import SchemasLog
 from raftka.registry.records import no_schema_record
 from raftka.registry.registry import Registry
+from raftka.registry.rest import api, requests
 from raftka.registry.schemas import ParsedSchemas
 from raftka.registry.server import RegistryServer
 from raftka.registry.settings import changes
@@ -169,7 +170,7 @@ OF_CONTRACTS: dict[str, tuple[object, str, Any, Callable[[Rest], None]]] = {
         lambda rest: test_settings.test_settings_without_a_level_leave_the_level(rest, "/config", {}),
     ),
     "rules are dropped": (
-        api,
+        requests,
         "read_rule_set",
         lambda found: "",
         test_settings.test_a_contract_is_stored_and_given_back_everywhere,
@@ -187,7 +188,7 @@ OF_CONTRACTS: dict[str, tuple[object, str, Any, Callable[[Rest], None]]] = {
         test_settings.test_a_new_version_keeps_the_contract_unless_it_has_its_own,
     ),
     "unknown parameters are passed over": (
-        api.Request,
+        requests.Request,
         "check_query",
         lambda self, known: None,
         lambda rest: test_settings.test_parameters_that_a_request_has_not_are_refused_by_name(rest, "DELETE", "/subjects/t?permanent=1", "permanent"),

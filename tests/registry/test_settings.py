@@ -290,7 +290,9 @@ def test_the_newest_version_with_given_metadata_is_found(rest: Rest) -> None:
         ("metadata", "x", 422, "metadata"),
         ("references", [{"name": "a", "subject": "b", "version": 1, "id": 2}], 422, "id"),
         ("rulesSet", RULES, 422, "rulesSet"),
-        ("schemaTagsToAdd", [], 422, "schemaTagsToAdd"),
+        ("schemaTagsToAdd", [{"tags": ["PII"]}], 422, "schemaTagsToAdd"),
+        ("propagateSchemaTags", True, 422, "propagateSchemaTags"),
+        ("subject", "u", 422, "another subject"),
     ],
 )
 def test_a_contract_that_would_be_lost_is_refused_by_name(rest: Rest, field: str, value: Json, code: int, named: str) -> None:
@@ -354,6 +356,38 @@ def test_parameters_that_ask_for_nothing_are_passed_over(rest: Rest) -> None:
 
     assert rest.get("/subjects/t/versions/1?format=&findTags=&referenceFormat=")
     assert rest.get("/schemas?aliases=false&ruleType=&deleted=False") == rest.get("/schemas")
+
+
+def test_fields_that_ask_for_nothing_are_passed_over(rest: Rest) -> None:
+    nothing: Json = {"schemaTagsToAdd": None, "schemaTagsToRemove": [], "propagateSchemaTags": False}
+
+    number = rest.register(":.one:t", ONE, **nothing)
+    asked = {"schema": json.dumps(ONE), "subject": "t"}
+    assert rest.ask("POST", "/contexts/.one/subjects/t", asked).body["id"] == number
+
+
+def test_a_client_may_write_deleted_only_with_a_line(rest: Rest) -> None:
+    rest.register("t", ONE)
+    rest.register("u", ONE)
+    rest.delete("/subjects/u")
+
+    assert rest.get("/subjects?deleted_only=True") == ["u"]
+
+
+@pytest.mark.parametrize("path", ["dek-registry/v1/keks/k", "exporters", "associations/resources/a/b"])
+def test_parts_of_the_api_that_are_not_there_are_refused_by_name(rest: Rest, path: str) -> None:
+    for method in ("GET", "POST"):
+        answer = rest.ask(method, f"/{path}", {})
+
+        assert answer.code == 404
+        assert "this registry has no such requests" in answer.body["message"]
+
+
+def test_contexts_have_a_prefix(rest: Rest) -> None:
+    for context in (".one", ".two"):
+        rest.register(f":{context}:t", ONE)
+
+    assert rest.get("/contexts?contextPrefix=.t") == [".two"]
 
 
 def test_deleted_versions_are_negative_numbers_if_asked_for(rest: Rest) -> None:

@@ -3,127 +3,32 @@
 What stands behind `/contexts/NAME` is the same API for the subjects and ids of that context: names in paths and queries are read as its own.
 """
 
-import json
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
-from urllib.parse import parse_qs, unquote
+from urllib.parse import unquote
 
 from raftka import __version__
 from raftka.json_values import Json, JsonObject
-from raftka.registry.access import ALTER, DELETE, SEE, WRITE, Access, User
-from raftka.registry.errors import (
-    INVALID_MODE,
-    INVALID_RULE_SET,
-    INVALID_SCHEMA,
-    UNPROCESSABLE,
-    RegistryError,
-    invalid_version,
-    no_schema,
-    no_subject,
-)
-from raftka.registry.records import AVRO, LARGEST_NUMBER, Body, Registered, SchemaReference, read_references
-from raftka.registry.registry import Asked, Registry
+from raftka.registry.access import ALTER, DELETE, SEE, WRITE, Access
+from raftka.registry.errors import INVALID_MODE, UNPROCESSABLE, RegistryError, no_schema, no_subject
+from raftka.registry.records import AVRO, Body, Registered, read_references
+from raftka.registry.registry import Registry
+from raftka.registry.rest.requests import Request, of_context, page, read_schema_of, read_version
 from raftka.registry.schemas import MODULES
-from raftka.registry.settings.contracts import InvalidContract, properties, read_metadata, read_rule_set
+from raftka.registry.settings.contracts import properties
 from raftka.registry.settings.names import LEVEL, read_changes
-from raftka.registry.state import LATEST, State
+from raftka.registry.state import State
 from raftka.registry.subjects import DEFAULT, Name, context_of, new_scope, new_subject, prefix_of, read_context, within
 
 NO_PATH, NO_METHOD = 404, 405
-ORIGIN = re.compile(r"\Ahttps?://[^/?#]*", re.IGNORECASE)  # of a target in absolute form, which every server must take
 EVERYTHING = "*"  # the target of OPTIONS for all paths
-FLAGS = frozenset(
-    {
-        "deleted",
-        "deletedOnly",
-        "deletedAsNegative",
-        "latestOnly",
-        "fetchMaxId",
-        "normalize",
-        "permanent",
-        "verbose",
-        "force",
-        "recursive",
-        "defaultToGlobal",
-    }
-)
-LISTED = frozenset({"key", "value"})  # parameters that may come more than once
-FORMATS = ("", "serialized")
-ASKS_FOR_NOTHING = ("", "false")  # values of parameters of Confluent's that this registry has not: clients send them
-SCHEMA_FIELDS = ("schema", "schemaType", "references", "metadata", "ruleSet", "id", "version")
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    method: str
-    path: str
-    query: Mapping[str, list[str]] = field(default_factory=dict)
-    body: bytes = b""
-    user: User | None = None
-    context: str = DEFAULT
-
-    @classmethod
-    def of(cls, method: str, target: str, body: bytes = b"", user: User | None = None) -> "Request":
-        path, _, query = ORIGIN.sub("", target).partition("?")
-        return cls(method, path.rstrip("/") or "/", parse_qs(query, keep_blank_values=True), body, user)
-
-    @property
-    def scope(self) -> str | None:
-        """Return what `/config` and `/mode` without a subject speak of: a context, None for the one without a name."""
-        return prefix_of(self.context) or None
-
-    def subject(self, name: str, default: str = "") -> str:
-        """Return a parameter that is, or begins, the name of a subject; of this request's context where it has none."""
-        return within(self.context, self.text(name, default))
-
-    def text(self, name: str, default: str = "") -> str:
-        return self.query.get(name, [default])[0]
-
-    def flag(self, name: str) -> bool:
-        return self.text(name).lower() == "true"
-
-    def check_query(self, known: frozenset[str]) -> None:
-        """Refuse what the request does not know. Raises RegistryError."""
-        for name, values in self.query.items():
-            if name not in known:
-                if any(value.lower() not in ASKS_FOR_NOTHING for value in values):
-                    raise RegistryError(UNPROCESSABLE, f"this request has no parameter {name!r:.100}")
-                continue
-            if len(values) > 1 and name not in LISTED:
-                raise RegistryError(UNPROCESSABLE, f"there is more than one {name}")
-            if name in FLAGS and values[0].lower() not in ("", "true", "false"):
-                raise RegistryError(UNPROCESSABLE, f"{name} is true or false")
-            if name == "format" and values[0] not in FORMATS:
-                raise RegistryError(UNPROCESSABLE, f"there is no format {values[0]!r:.100}: only serialized")
-
-    def number(self, name: str, default: int) -> int:
-        """Raises RegistryError."""
-        text = self.text(name)
-        if not re.fullmatch(r"-?[0-9]{1,10}", text):
-            if text:
-                raise RegistryError(UNPROCESSABLE, f"{name} is a whole number")
-            return default
-        return int(text)
-
-    def json(self, fields: Iterable[str] | None = None) -> JsonObject:
-        """`fields`: all that it may have, None for those that its reader judges. Raises RegistryError."""
-        if not self.body.strip():
-            raise RegistryError(UNPROCESSABLE, "the body is empty")
-        try:
-            found = json.loads(self.body)
-            if b"\\ud" in self.body.lower():  # perhaps half of a surrogate pair, which no record can have
-                json.dumps(found, ensure_ascii=False).encode()
-        except (ValueError, RecursionError):
-            raise RegistryError(UNPROCESSABLE, "the body is no JSON") from None
-        if not isinstance(found, dict):
-            raise RegistryError(UNPROCESSABLE, "the body is no JSON object")
-        if fields is not None:
-            for name in found.keys() - set(fields):
-                raise RegistryError(UNPROCESSABLE, f"the body has a field {name!r:.100}, which this request has not")
-        return found
+ABSENT = {  # parts of Confluent's API
+    "dek-registry": "it keeps no keys for encryption",
+    "exporters": "it exports to no other registry",
+    "associations": "it associates no subjects with topics",
+}
 
 
 class Route(NamedTuple):
@@ -174,7 +79,7 @@ class Api:
             ("PUT", "/mode/SUBJECT", self._set_mode, slow, "force"),
             ("DELETE", "/mode", self._no_mode, slow, "recursive"),
             ("DELETE", "/mode/SUBJECT", self._no_mode, slow, "recursive"),
-            ("GET", "/contexts", self._contexts, slow, "offset limit"),
+            ("GET", "/contexts", self._contexts, slow, "contextPrefix offset limit"),
             ("DELETE", "/contexts/CONTEXT", self._delete_context, slow, ""),
             ("GET", "/v1/metadata/version", lambda request: {"version": __version__, "commitId": ""}, fast, ""),
             ("GET", "/", lambda request: {}, fast, ""),
@@ -187,7 +92,7 @@ class Api:
 
     def route(self, request: Request) -> tuple[Route, Request, list[str]]:
         """Return the route, the request as its context reads it, and the parts of the path that have names in it. Raises RegistryError."""
-        request, other = _of_context(request), False
+        request, other = of_context(request), False
         for route in self._routes:
             match = route.path.fullmatch(request.path)
             if match is not None and route.method == request.method:
@@ -200,14 +105,16 @@ class Api:
                     found["subject"] = self._registry.settings.alias(found["subject"])
                 return route._replace(slow=slow), request, list(found.values())
             other = other or match is not None
-        raise RegistryError(NO_METHOD, "HTTP 405 Method Not Allowed") if other else RegistryError(NO_PATH, "HTTP 404 Not Found")
+        if other:
+            raise RegistryError(NO_METHOD, "HTTP 405 Method Not Allowed")
+        raise _no_path(request.path)
 
     def methods(self, request: Request) -> list[str]:
         """Return what the request's path takes. Raises RegistryError."""
-        path = _of_context(request).path
+        path = of_context(request).path
         found = {route.method for route in self._routes if path == EVERYTHING or route.path.fullmatch(path)}
         if not found and path != "/metrics":
-            raise RegistryError(NO_PATH, "HTTP 404 Not Found")
+            raise _no_path(path)
         return sorted({*found, "OPTIONS"} | ({"GET", "HEAD"} if "GET" in found or path == "/metrics" else set()))
 
     # contexts
@@ -220,9 +127,9 @@ class Api:
             shown = {DEFAULT, *map(context_of, self._allowed(request, subjects))}
             if self._access.may(request.user, ALTER, None):
                 shown |= set(state.contexts()) - set(map(context_of, subjects))
-            return [each for each in state.contexts() if each in shown]
+            return [each for each in state.contexts() if each in shown and each.startswith(request.text("contextPrefix"))]
 
-        return _page(request, self._registry.ask(question))
+        return page(request, self._registry.ask(question))
 
     def _delete_context(self, request: Request, context: str) -> Json:
         self._access.check(request.user, ALTER, None)
@@ -257,13 +164,13 @@ class Api:
         def question(state: State) -> list[object]:
             return list(dict.fromkeys(each.subject for each in self._users(request, state, number)))
 
-        return _page(request, self._registry.ask(question))
+        return page(request, self._registry.ask(question))
 
     def _versions_of_id(self, request: Request, number: str) -> Json:
         def question(state: State) -> list[object]:
             return [{"subject": each.subject, "version": each.version} for each in self._users(request, state, number)]
 
-        return _page(request, self._registry.ask(question))
+        return page(request, self._registry.ask(question))
 
     def _users(self, request: Request, state: State, number: str) -> list[Registered]:
         context = state.find_context(int(number), self._registry.settings.alias(request.subject("subject")))
@@ -284,7 +191,7 @@ class Api:
                 found += [each.described for each in state.versions(subject, deleted=deleted)[-1 if latest_only else 0 :]]
             return found
 
-        return _page(request, self._registry.ask(question))
+        return page(request, self._registry.ask(question))
 
     # subjects and versions
 
@@ -294,7 +201,7 @@ class Api:
             deleted, only = request.flag("deleted"), request.flag("deletedOnly")
             return list(self._allowed(request, state.subjects(prefix, deleted=deleted, deleted_only=only)))
 
-        return _page(request, self._registry.ask(question))
+        return page(request, self._registry.ask(question))
 
     def _allowed(self, request: Request, subjects: Iterable[str]) -> Iterable[str]:
         return (subject for subject in subjects if self._access.may(request.user, SEE, subject))
@@ -310,14 +217,14 @@ class Api:
                 raise no_subject(subject)
             return [-each.version if each.deleted and negative else each.version for each in found]
 
-        return _page(request, self._registry.ask(question))
+        return page(request, self._registry.ask(question))
 
     def _one(self, request: Request, subject: str, version: str) -> Registered:
         self._access.check(request.user, SEE, subject)
         found: list[Registered] = []
 
         def question(state: State) -> str:
-            found.append(state.version(subject, _version(version), deleted=request.flag("deleted")))
+            found.append(state.version(subject, read_version(version), deleted=request.flag("deleted")))
             return ""
 
         self._registry.ask(question)
@@ -360,15 +267,17 @@ class Api:
         def question(state: State) -> list[object]:
             return [each.schema_id for each in state.referrers(subject, found.version)]
 
-        return _page(request, self._registry.ask(question))
+        return page(request, self._registry.ask(question))
 
     def _register(self, request: Request, subject: str) -> Json:
         self._access.check(request.user, WRITE, subject)
-        return {"id": self._registry.register(new_subject(subject), _asked(request))}  # the schema's text too, and clients take it for the one sent
+        return {
+            "id": self._registry.register(new_subject(subject), read_schema_of(request, subject))
+        }  # the schema's text too, and clients take it for the one sent
 
     def _find(self, request: Request, subject: str) -> Json:
         self._access.check(request.user, SEE, subject)
-        return self._registry.find(subject, _asked(request), deleted=request.flag("deleted"))
+        return self._registry.find(subject, read_schema_of(request, subject), deleted=request.flag("deleted"))
 
     def _delete_subject(self, request: Request, subject: str) -> Json:
         self._access.check(request.user, DELETE, subject)
@@ -376,11 +285,11 @@ class Api:
 
     def _delete_version(self, request: Request, subject: str, version: str) -> Json:
         self._access.check(request.user, DELETE, subject)
-        return self._registry.delete_version(subject, _version(version), permanent=request.flag("permanent"))
+        return self._registry.delete_version(subject, read_version(version), permanent=request.flag("permanent"))
 
     def _compatible(self, request: Request, subject: str, version: str | None = None) -> Json:
         self._access.check(request.user, SEE, subject)
-        why = self._registry.compatible(subject, None if version is None else _version(version), _asked(request))
+        why = self._registry.compatible(subject, None if version is None else read_version(version), read_schema_of(request, subject))
         return {"is_compatible": not why, **({"messages": why} if request.flag("verbose") else {})}
 
     # settings and modes
@@ -420,6 +329,11 @@ class Api:
         return scope
 
 
+def _no_path(path: str) -> RegistryError:
+    why = ABSENT.get(path.split("/", 2)[1] if path.startswith("/") else "")
+    return RegistryError(NO_PATH, "HTTP 404 Not Found" + (f": this registry has no such requests, {why}" if why else ""))
+
+
 class Raw(str):
     """Text that is an answer as it is, not a string of JSON."""
 
@@ -431,50 +345,3 @@ def _pattern(path: str) -> re.Pattern[str]:
     for name, part in names.items():
         path = path.replace(name, part)
     return re.compile(path)
-
-
-def _of_context(request: Request) -> Request:
-    """Return a request to `/contexts/NAME/...` as one to the rest of that path. Raises RegistryError."""
-    first, *rest = request.path.removeprefix("/").split("/", 2)
-    if first != "contexts" or len(rest) < 2:
-        return request
-    return replace(request, path=f"/{rest[1]}", context=read_context(unquote(rest[0])))
-
-
-def _version(text: str) -> int:
-    """Raises RegistryError."""
-    if text in ("latest", "-1"):
-        return LATEST
-    if not re.fullmatch(r"[0-9]{1,10}", text) or not 1 <= int(text) <= LARGEST_NUMBER:
-        raise invalid_version(text)
-    return int(text)
-
-
-def _asked(request: Request) -> Asked:
-    """Raises RegistryError."""
-    found = request.json(SCHEMA_FIELDS)
-    text, schema_type, number, version = found.get("schema"), found.get("schemaType") or AVRO, found.get("id"), found.get("version")
-    if not isinstance(text, str | None):
-        raise RegistryError(INVALID_SCHEMA, "Invalid schema: it is no string")
-    if any(each is not None and type(each) is not int for each in (number, version)):
-        raise RegistryError(UNPROCESSABLE, "id and version are whole numbers")
-    try:
-        references: tuple[SchemaReference, ...] = read_references(found.get("references"), exact=True)
-        metadata = read_metadata(found.get("metadata"))
-    except (ValueError, InvalidContract) as error:
-        raise RegistryError(UNPROCESSABLE, str(error)) from None
-    try:
-        rule_set = read_rule_set(found.get("ruleSet"))
-    except InvalidContract as error:
-        raise RegistryError(INVALID_RULE_SET, str(error)) from None
-    number = None if number in (-1, 0) else number
-    version = None if version == 0 else version
-    if any(each is not None and not 0 < each <= LARGEST_NUMBER for each in (number, None if version == LATEST else version)):
-        raise RegistryError(UNPROCESSABLE, f"id and version are between 1 and {LARGEST_NUMBER}")
-    body = Body(str(schema_type), (text or "").strip() and (text or ""), references, metadata, rule_set)
-    return Asked(body, request.flag("normalize"), number, version)
-
-
-def _page(request: Request, found: Json) -> Json:
-    offset, limit = request.number("offset", 0), request.number("limit", -1)
-    return found[max(0, offset) :][: limit if limit >= 0 else None]

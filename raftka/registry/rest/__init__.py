@@ -1,0 +1,1 @@
+"""Confluent's REST API: requests, and what each of them does."""
