@@ -89,6 +89,10 @@ class Registry:
         with self._log.lock:
             return question(self._log.state)
 
+    def versions(self, subject: str, *, deleted: bool = False) -> list[Registered]:
+        with self._log.lock:
+            return self._log.state.versions(subject, deleted=deleted)
+
     # schemas
 
     def find(self, subject: str, asked: Asked, *, deleted: bool = False) -> JsonObject:
@@ -99,7 +103,8 @@ class Registry:
             raise no_subject(subject)
         if not asked.body.text:
             raise RegistryError(INVALID_SCHEMA, "Empty schema")
-        found = next((each for each in reversed(versions) if _as_stored(asked.body, each) == each.body), None)
+        alike = (each for each in reversed(versions) if each.body.text == asked.body.text)
+        found = next((each for each in alike if _as_stored(asked.body, each) == each.body), None)
         if found is None:  # even one that this registry cannot parse is found by its text
             body = self._body(asked, subject)
             found = self._same(body, versions, subject)
@@ -117,13 +122,17 @@ class Registry:
         return self._log.write(lambda: self._new_version(subject, asked)).schema_id
 
     def _registered(self, subject: str, asked: Asked) -> Registered | None:
-        """Return the version that the request is about, if it is there already and nothing is to be added to it."""
+        """Return the version that the request is about, if it is there already with all that settings would add to it."""
         with self._log.lock:
-            state, adding = self._log.state, (*METADATA, *RULE_SETS)
-            versions = state.versions(subject)
-            if not asked.body.text or any(state.setting(each, subject) is not None for each in adding):
-                return None
-        known = self._same(self._body(asked, subject), versions[-1:] if asked.version == LATEST else versions, subject)
+            state = self._log.state
+            versions, importing = state.versions(subject), state.mode(subject) == "IMPORT"
+            adding = not importing and any(state.setting(each, subject) is not None for each in (*METADATA, *RULE_SETS))
+        if not asked.body.text or not versions:
+            return None
+        body = self._body(asked, subject)
+        if adding:
+            body = self._filled(subject, body, versions[-1])
+        known = self._same(body, versions[-1:] if asked.version == LATEST else versions, subject)
         if known is None or asked.version in (None, LATEST):
             return known if known is not None and asked.schema_id in (None, known.schema_id) else None
         if asked.schema_id != known.schema_id:
@@ -131,6 +140,9 @@ class Registry:
         return next((each for each in versions if (each.version, each.body) == (asked.version, known.body)), None)
 
     def _new_version(self, subject: str, asked: Asked) -> Decided[Registered]:
+        known = self._registered(subject, asked)
+        if known is not None:  # another instance, or another request, was faster
+            return known, ()
         context = context_of(subject)
         with self._log.lock:
             state = self._log.state

@@ -172,6 +172,15 @@ def test_a_schema_gets_the_defaults_and_overrides_of_its_settings(rest: Rest) ->
     assert rest.get("/subjects/t/versions") == [1]
 
 
+@pytest.mark.parametrize("settings", [{}, {"defaultMetadata": OWNER}])
+def test_a_schema_that_says_its_version_is_registered_once(rest: Rest, settings: Json) -> None:
+    rest.put("/config/t", settings)
+    number = rest.register("t", ONE, version=-1)
+
+    assert rest.register("t", ONE) == rest.register("t", ONE, version=-1) == number
+    assert rest.get("/subjects/t/versions") == [1]
+
+
 def test_defaults_of_a_subject_may_be_taken_as_they_are(rest: Rest) -> None:
     wrong = record("One", a=("int", "none"))
     assert rest.try_register("t", wrong).code == 42201

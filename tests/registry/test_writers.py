@@ -82,6 +82,25 @@ def test_a_write_knows_what_another_instance_has_written(logs: list[SchemasLog])
     assert first.register("b", Asked(Body("AVRO", '"int"'))) == 2
 
 
+def test_a_schema_that_another_instance_has_registered_meanwhile_is_no_new_version(logs: list[SchemasLog], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even one whose metadata say the number of its version."""
+    first, second = map(registry_of, logs)
+    asked = Asked(Body("AVRO", '"string"'), version=-1)
+    number = first.register("a", asked)
+    logs[1].write(lambda: (None, ()))
+    look, looked = Registry._registered, list[object]()
+
+    def look_late(self: Registry, subject: str, asked: Asked) -> Registered | None:
+        """As if the state were still without it, at the first look."""
+        looked.append(asked)
+        return look(self, subject, asked) if len(looked) > 1 else None
+
+    monkeypatch.setattr(Registry, "_registered", look_late)
+
+    assert second.register("a", asked) == number
+    assert schemas(logs[1]) == [("a", 1, number)]
+
+
 def test_an_instance_that_was_overtaken_decides_again(logs: list[SchemasLog]) -> None:
     slow, fast = logs
     tries: list[int] = []

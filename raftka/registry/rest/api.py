@@ -247,19 +247,12 @@ class Api:
         names, values = request.query.get("key", []), request.query.get("value", [])
         if len(names) != len(values):
             raise RegistryError(UNPROCESSABLE, "each key has a value")
-        wanted, found = dict(zip(names, values, strict=True)).items(), list[Registered]()
-
-        def question(state: State) -> str:
-            versions = state.versions(subject, deleted=request.flag("deleted"))
-            if not versions:
-                raise no_subject(subject)
-            found.extend(each for each in reversed(versions) if each.body.metadata and wanted <= properties(each.body.metadata).items())
-            return ""
-
-        self._registry.ask(question)
-        if not found:
-            raise no_schema()
-        return self._formatted(request, found[0])
+        wanted = dict(zip(names, values, strict=True)).items()
+        versions = self._registry.versions(subject, deleted=request.flag("deleted"))
+        for each in reversed(versions):
+            if each.body.metadata and wanted <= properties(each.body.metadata).items():
+                return self._formatted(request, each)
+        raise no_schema() if versions else no_subject(subject)
 
     def _referenced_by(self, request: Request, subject: str, version: str) -> Json:
         found = self._one(request, subject, version)

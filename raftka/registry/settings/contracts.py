@@ -24,6 +24,7 @@ PLACES = ("ALL", "CLIENT", "GATEWAY", "SERVER", "NONE")
 TEXTS = ("name", "doc", "type", "expr", "onSuccess", "onFailure")
 RULE = (*TEXTS, "kind", "mode", "tags", "params", "disabled")
 NAME_CHARACTERS = 256
+KEPT_CHARACTERS = 4_096
 SHOWN = 80
 
 Contract = str
@@ -172,10 +173,16 @@ def described(contract: Contract) -> Json:
     return json.loads(contract)
 
 
-@lru_cache(maxsize=1_000)
 def properties(metadata: Contract) -> Mapping[str, str]:
+    return _kept_properties(metadata) if len(metadata) <= KEPT_CHARACTERS else _properties(metadata)
+
+
+def _properties(metadata: Contract) -> Mapping[str, str]:
     found = _loaded(metadata).get("properties")
     return found if isinstance(found, dict) else {}
+
+
+_kept_properties = lru_cache(maxsize=1_000)(_properties)  # metadata may be a megabyte: longer ones are read each time
 
 
 def _loaded(contract: Contract) -> JsonObject:
