@@ -21,7 +21,7 @@ from raftka.client.blocking.connection import ClientError
 from raftka.client.blocking.producer import Producer
 from raftka.client.blocking.reader import FetchedRecord, Reader
 from raftka.client.blocking.transaction import begin, end
-from raftka.registry.errors import STORE_FAILED, RegistryError
+from raftka.registry.errors import STORE_FAILED, TOO_LARGE, RegistryError
 from raftka.registry.records import Record
 from raftka.registry.state import State
 from raftka.wire.errors import Code, KafkaError, name_of_code
@@ -89,6 +89,8 @@ class SchemasLog:
                 try:
                     return self._write_once(decide)
                 except KafkaError as error:
+                    if error.code == Code.MESSAGE_TOO_LARGE:
+                        raise RegistryError(TOO_LARGE, f"a record of the topic would be too large: {error}") from error
                     if error.code not in FENCED:
                         raise _store_failed(error) from error
                     why = error

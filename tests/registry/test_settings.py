@@ -5,6 +5,7 @@ import json
 import pytest
 
 from raftka.json_values import Json
+from raftka.registry.limits import SCHEMA_CHARACTERS
 from raftka.registry.server import RegistryServer
 from tests.registry.rest import Rest, record, talk
 
@@ -326,6 +327,24 @@ def test_a_contract_counts_as_part_of_a_schemas_size(rest: Rest, field: str) -> 
     answer = rest.try_register("t", ONE, **{field: long if field == "metadata" else rules})
 
     assert answer.code == 42201
+
+
+def test_settings_have_a_size(rest: Rest, raftka_registry: RegistryServer) -> None:
+    long = {"defaultMetadata": {"properties": {"a": "x" * (1 << 20)}}}
+
+    assert rest.ask("PUT", "/config", long).code == 422
+    page = talk(raftka_registry, b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    assert f"{SCHEMA_CHARACTERS.metric} 1\n".encode() in page
+
+
+def test_a_record_that_the_topic_does_not_take_is_the_requests_fault(rest: Rest) -> None:
+    """Quotes are two characters in it."""
+    quotes = json.dumps({"type": "string", "doc": '"' * 300_000})
+
+    assert rest.try_register("t", quotes).code == 42209
+    long = {"defaultMetadata": {"properties": {"a": '"' * 600_000}}}
+    assert rest.ask("PUT", "/config/t", long).code == 42209
+    assert rest.register("t", STRING) == 1
 
 
 # parameters
