@@ -71,6 +71,13 @@ def command(verb: Callable[P, None]) -> Callable[P, int]:
     return framed
 
 
+def check_fields(row: Any, known: Sequence[str], where: str) -> None:
+    """Raise CommandFailed for a field of a JSON object that would be dropped."""
+    unknown = [str(name) for name in row if name not in known] if isinstance(row, dict) else []
+    if unknown:
+        raise CommandFailed(f"{where}: there is no field {unknown[0]}; there are {', '.join(known)}")
+
+
 def warn(text: str) -> None:
     print(f"raftka: warning: {text}", file=sys.stderr)
 

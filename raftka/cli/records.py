@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from raftka.cli.admin.client import connect, sentence
-from raftka.cli.output import CommandFailed, command, progress
+from raftka.cli.output import CommandFailed, check_fields, command, progress
 from raftka.client.blocking.client import Client, Patience, Unreachable, Where
 from raftka.client.blocking.member import Member
 from raftka.client.blocking.producer import ALL, NOBODY, Producer, partition_of
@@ -151,9 +151,13 @@ def _lines(stream: Iterable[bytes], source: str, key_separator: str | None) -> I
             yield Line(key, value, [], None)
 
 
+FIELDS = ("key", "value", "headers", "partition", "topic", "offset", "timestamp")  # as consume prints them; the last three are given anew
+
+
 def _from_json(text: bytes, number: int) -> Line:
     try:
         row = json.loads(text)
+        check_fields(row, FIELDS, f"line {number}")
         headers = [(name, _bytes(row_value)) for name, row_value in row.get("headers") or []]
         return Line(_bytes(row.get("key")), _bytes(row.get("value")), headers, row.get("partition"))
     except (ValueError, TypeError, AttributeError) as error:

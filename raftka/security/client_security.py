@@ -6,6 +6,7 @@ from functools import partial
 from random import Random
 from typing import NamedTuple
 
+from raftka.security.client_properties import check_client_properties
 from raftka.security.jaas import Jaas, parse_jaas
 from raftka.security.kerberos.library import KerberosLogin, initiate
 from raftka.security.kerberos.logins import SERVICE, client_login
@@ -109,6 +110,7 @@ def client_security(properties: Mapping[str, str]) -> ClientSecurity:
 
     Properties that have nothing to do with security are left alone. Raises ValueError, without any secret in its text.
     """
+    check_client_properties(properties)
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in PROTOCOLS:
         raise ValueError(f"security.protocol must be {' or '.join(PROTOCOLS)}")

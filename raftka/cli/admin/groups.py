@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import IO, Any, NamedTuple
 
 from raftka.cli.admin.client import ask_all, connect, finish, partitions_of, sentence
-from raftka.cli.output import CommandFailed, command, show
+from raftka.cli.output import CommandFailed, check_fields, command, show
 from raftka.client.blocking.client import Client, Where, check
 from raftka.client.blocking.connection import Unsupported
 from raftka.client.blocking.member import BY_NAME, commit_request
@@ -21,6 +21,7 @@ from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH
 
 UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 ISO_DURATION = re.compile(r"P(?:(?P<D>\d+)D)?(?:T(?:(?P<H>\d+)H)?(?:(?P<M>\d+)M)?(?:(?P<S>\d+)S)?)?")  # as kafka-consumer-groups takes them
+EXPORTED = ["group", "topic", "partition", "offset", "metadata"]
 MEMBERS_STAY = "the group has members: stop its consumers first"
 STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty", "Assigning", "Reconciling", "NotReady")
 
@@ -40,7 +41,7 @@ class Group(NamedTuple):
 def list_all(states: Sequence[str], bootstrap_server: str, output: str) -> None:
     request = LIST_GROUPS.request(states_filter=[_state(each) for each in states])
     with connect(bootstrap_server) as client:
-        answers = ask_all(client, LIST_GROUPS, request, "groups that it coordinates are not listed").values()
+        answers = ask_all(client, LIST_GROUPS, request, "groups that it coordinates may be missing").values()
         for answer in answers:
             check(answer.error_code)
         rows = [
@@ -253,7 +254,7 @@ def export_offsets(groups: Sequence[str], bootstrap_server: str, output: str) ->
             for group in groups
             for (topic, partition), (offset, metadata) in sorted(_committed(client, group).items())
         ]
-        show(rows, ["group", "topic", "partition", "offset", "metadata"], output)
+        show(rows, EXPORTED, output)
 
 
 @command
@@ -263,6 +264,7 @@ def import_offsets(file: IO[str], group: str | None, dry_run: bool, bootstrap_se
     for number, line in enumerate(file, 1):
         try:
             row = json.loads(line)
+            check_fields(row, EXPORTED, f"line {number}")
             name, where = group or str(row["group"]), (str(row["topic"]), int(row["partition"]))
             offsets.setdefault(name, {})[where] = int(row["offset"])
             metadata.setdefault(name, {})[where] = str(row.get("metadata") or "")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from raftka.cli.admin.client import TIMEOUT_MS, connect, finish, partitions_of, sentence
-from raftka.cli.output import CommandFailed, command, progress, show
+from raftka.cli.output import CommandFailed, check_fields, command, progress, show
 from raftka.client.blocking.client import Client, Where, by_topic, check
 from raftka.wire.messages.reassignments import ALTER_PARTITION_REASSIGNMENTS, LIST_PARTITION_REASSIGNMENTS
 
@@ -74,6 +74,11 @@ def from_json(text: str) -> Plan:
     """Raises CommandFailed with what is wrong."""
     try:
         found = json.loads(text)
+        check_fields(found, ("version", "partitions"), "the plan")
+        for each in found["partitions"]:
+            check_fields(each, ("topic", "partition", "replicas", "log_dirs"), "a partition of the plan")
+            if any(directory != "any" for directory in each.get("log_dirs", ())):
+                raise CommandFailed("log_dirs: no log directory can be chosen here, only any")
         plan = {(str(each["topic"]), int(each["partition"])): [int(replica) for replica in each["replicas"]] for each in found["partitions"]}
     except (ValueError, TypeError, KeyError) as error:
         raise CommandFailed(f"that is no plan ({type(error).__name__}: {error}); `raftka reassign plan -o json` writes one") from None

@@ -59,7 +59,7 @@ def list_all(
         transactional_id_pattern=pattern,
     )
     with connect(bootstrap_server) as client:
-        answers = ask_all(client, LIST_TRANSACTIONS, request, "transactions that it coordinates are not listed")
+        answers = ask_all(client, LIST_TRANSACTIONS, request, "transactions that it coordinates may be missing")
         rows = [
             {"id": each.transactional_id, "state": each.transaction_state, "producer_id": each.producer_id, "coordinator": broker}
             for broker, each in sorted(_listed(answers), key=lambda found: found[1].transactional_id)
@@ -193,7 +193,7 @@ def _known(client: Client, transactions: Sequence[Open]) -> tuple[Mapping[tuple[
     if not transactions:
         return {}, True
     request = LIST_TRANSACTIONS.request(producer_id_filters=sorted({each.producer_id for each in transactions}))
-    answers = ask_all(client, LIST_TRANSACTIONS, request, "transactions that it coordinates are not known")
+    answers = ask_all(client, LIST_TRANSACTIONS, request, "transactions that it coordinates may be unknown")
     ids = {each.transactional_id for _, each in _listed(answers)}
     coordinators = {row.leader_id for topic in client.metadata([COORDINATORS]).topics for row in topic.partitions}
     described = {found.producer_id: found for found in (_described(client, each) for each in ids) if not found.error_code}
