@@ -6,10 +6,12 @@ from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
 
+from raftka.cli.admin.transactions import Open, _coordinators, _known
 from raftka.cli.commands import root
 from raftka.client.blocking.client import NOT_COORDINATOR, Client
 from raftka.client.blocking.connection import Unsupported, addresses_of
 from raftka.client.blocking.every_broker import ask_brokers, ask_every_broker
+from raftka.client.blocking.transaction import begin
 from raftka.testing import Cluster
 from raftka.wire.errors import Code
 from raftka.wire.messages.groups import LIST_GROUPS
@@ -124,3 +126,14 @@ def test_settings_of_living_brokers_are_shown_beside_a_dead_one(cluster: Cluster
     assert code == 1
     assert "num.partitions" in out
     assert "broker 1 has not answered" in err
+
+
+def test_a_transaction_that_a_missing_coordinator_may_know_is_not_called_hanging(cluster: Cluster, client: Client) -> None:
+    begin(client, "id", 10_000)
+    hanging = Open(("t", 0), 1, 0, 0, 0, 0)
+    assert _known(client, [hanging]) == ({}, True)
+    victim = next(node_id for node_id in (2, 3) if node_id in _coordinators(client))
+    cluster.pause(victim)
+    known, complete = _known(client, [hanging])
+
+    assert (known, complete) == ({}, False)

@@ -193,12 +193,18 @@ def _known(client: Client, transactions: Sequence[Open]) -> tuple[Mapping[tuple[
     if not transactions:
         return {}, True
     request = LIST_TRANSACTIONS.request(producer_id_filters=sorted({each.producer_id for each in transactions}))
+    coordinators = _coordinators(client)
     answers = ask_all(client, LIST_TRANSACTIONS, request, "transactions that it coordinates may be unknown")
+    coordinators |= _coordinators(client)  # one that has taken over meanwhile may have answered before it did
     ids = {each.transactional_id for _, each in _listed(answers)}
-    coordinators = {row.leader_id for topic in client.metadata([COORDINATORS]).topics for row in topic.partitions}
     described = {found.producer_id: found for found in (_described(client, each) for each in ids) if not found.error_code}
     pairs = [(each, described[each.producer_id]) for each in transactions if each.producer_id in described]
     return {each.identity: found for each, found in pairs if _ends(found, each)}, coordinators <= answers.keys()
+
+
+def _coordinators(client: Client) -> set[int]:
+    """Return the brokers that coordinate transactions; -1 among them: some are coordinated by no broker now."""
+    return {row.leader_id for topic in client.metadata([COORDINATORS]).topics for row in topic.partitions}
 
 
 def _ends(found: DescribedTransactionState, transaction: Open) -> bool:

@@ -13,7 +13,7 @@ from raftka.wire.errors import name_of_code
 from raftka.wire.messages.cluster import DESCRIBE_CLUSTER
 from raftka.wire.schema import Api, Req, Resp
 
-WITHIN_S = 3.0  # so that a command with a dead broker ends in less than 5 s
+WITHIN_S = 2.5  # so that a command with a dead broker ends in less than 5 s
 TRIES, PAUSE_S = 3, 0.1  # of a broker that refuses connections or ends them
 
 
