@@ -191,6 +191,20 @@ def test_a_recreated_topic_is_read_from_its_beginning_without_fail_on_data_loss(
     assert planned(stream, again)[1] == []
 
 
+@pytest.mark.parametrize("ends", [30, 500])
+def test_a_topic_that_was_made_again_before_the_first_batch_is_read_from_its_beginning(ends: int) -> None:
+    """The query began at the end of the first topic: that offset says nothing of the second one, below or beyond its end."""
+    table = Table(t=[(0, 100)])
+    stream = Stream(options(startingOffsets="latest", failOnDataLoss="false"), table)
+    start = stream.initial()
+    table.logs["t"], table.ids["t"] = [(0, ends)], "another"
+
+    end, read = planned(stream, start)
+
+    assert read == [("t", 0, 0, ends)]
+    assert stream.tasks(start, json.loads(json.dumps(end))) == stream.tasks(stream.initial(), end)  # as a replay has them
+
+
 def test_a_topic_that_is_gone_is_reported_once_all_brokers_had_the_time_to_know_it() -> None:
     table = Table(t=[(0, 100)])
     stream, end = began(table)

@@ -13,8 +13,9 @@ pytest.importorskip("pyarrow", reason="needs raftka[pipeline]")
 from raftka.client.blocking.connection import Connection
 from raftka.client.blocking.producer import Producer, murmur2
 from raftka.pipeline.errors import CorruptBatch, DataLoss, PipelineError, Unreachable
-from raftka.pipeline.topics.planning import Range
+from raftka.pipeline.topics.planning import Range, batch
 from raftka.pipeline.topics.reader import _Reading
+from raftka.pipeline.topics.sink import partition_counts
 from raftka.pipeline.topics.source import read_task
 from raftka.testing import Cluster
 from raftka.wire.errors import KafkaError
@@ -315,6 +316,35 @@ def test_many_batches_while_leaders_change(cluster: Cluster, player: Player) -> 
 
     for partition in range(3):
         assert [int(record.value or b"") for record in cluster.records(topic, partition)] == list(range(partition, 3000, 3))
+
+
+def test_a_sink_writes_to_a_topic_that_was_made_again(cluster: Cluster, player: Player) -> None:
+    """With the leaders of the first one, which has more partitions."""
+    topic = cluster.create_topic(partitions=3)
+    sink = player.more_brokers()
+    for partition in range(3):
+        Producer(sink).add((topic, partition), (None, b"x", (), 1))
+        assert sink.leader((topic, partition)) is not None
+    cluster.delete_topic(topic)
+    cluster.create_topic(topic)
+    producer = Producer(sink)
+    producer.add((topic, 0), (None, b"new", (), 1))
+    producer.flush()
+
+    assert [record.value for record in cluster.records(topic)] == [b"new"]
+    assert partition_counts(sink, [topic]) == {topic: 1}
+    assert {where for where in sink._leaders if where[0] == topic} == {(topic, 0)}
+
+
+def test_a_driver_plans_a_topic_that_was_made_again(cluster: Cluster, player: Player) -> None:
+    topic, driver = cluster.create_topic(partitions=3), player.more_brokers()
+    player.fill(topic, 10, 2)
+    assert [each.partition for each in batch(player.with_options(topic), driver)] == [2]
+    make_again(cluster, player, topic, partitions=2)
+    player.fill(topic, 5, 1)
+
+    (planned,) = batch(player.with_options(topic), driver)
+    assert (planned.partition, planned.start, planned.stop, planned.topic_id) == (1, 0, 5, player.more_brokers().topics([topic])[topic].topic_id)
 
 
 def test_a_record_that_is_too_large_is_reported(cluster: Cluster, player: Player) -> None:
