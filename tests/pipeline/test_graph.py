@@ -269,3 +269,13 @@ def test_undocumented_parts_of_spark_are_unchanged() -> None:
         "schema",
         "format",
     ]
+
+
+def test_pysparks_server_of_counters_is_where_it_is_silenced(spark: Any) -> None:
+    from raftka.pipeline.flows.runner import silence_counters
+
+    server = spark.sparkContext._accumulatorServer
+    own = server.handle_error
+    silence_counters(spark)
+    assert server.handle_error is not own
+    del server.handle_error

@@ -124,6 +124,7 @@ class Running:
         self._spark = session(self._project.name, settings, master=master, log=self._log, held=self._lock)
         stopping.listen()
         self._spark.sparkContext.setLogLevel("WARN")
+        silence_counters(self._spark)
         self._java = self._spark.sparkContext._gateway.proc
         self._say(f"{self._project.name}: Spark {self._spark.version} is there, its log goes to {self._log}")
         graph = self._loaded(stopping.event)
@@ -221,6 +222,13 @@ class Running:
             write_status(self._project, {"pid": os.getpid(), "name": self._project.name, "state": state, "time": time.time(), "flows": flows})
         except OSError as error:  # a full disk: the flows say so themselves
             self._say(f"{self._project.name}: its status can not be written: {error}")
+
+
+def silence_counters(spark: "SparkSession") -> None:
+    """PySpark's server of counters prints a traceback when Java ends, which is told otherwise."""
+    server = getattr(spark.sparkContext, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda *_: None
 
 
 def _is_busy(query: "StreamingQuery") -> bool:
