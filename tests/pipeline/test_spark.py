@@ -137,6 +137,28 @@ def test_a_stream_reads_all_of_a_topic_made_again(job: Job, player: Player, tmp_
     assert len(job.written(tmp_path)) == 2100 + 1500
 
 
+def test_a_query_that_runs_on_reads_a_topic_that_is_made_again(job: Job, player: Player, tmp_path: Path) -> None:
+    """Its driver and its workers live through it. The plan of a batch may be of the first topic and its tasks of the second one."""
+    player.fill(job.topic, 300, 0)
+    frame = job.reading(job.spark.readStream, startingOffsets="earliest", failOnDataLoss="false")
+    writer = frame.writeStream.format("parquet").option("path", str(tmp_path / "out")).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.trigger(processingTime="0 seconds").start()
+    try:
+        query.processAllAvailable()
+        made_again(job, player, 200)
+        deadline = time.monotonic() + 120
+        while len(job.written(tmp_path)) < 300 + 600:
+            assert query.isActive, query.exception()
+            assert time.monotonic() < deadline, len(job.written(tmp_path))
+            time.sleep(0.2)
+        query.processAllAvailable()
+    finally:
+        query.stop()
+
+    again = [(partition, at) for partition in range(3) for at in range(200)]
+    assert job.written(tmp_path) == sorted([*((0, at) for at in range(300)), *again])
+
+
 def test_ranges_of_a_compacted_topic_are_read_to_their_end(job: Job, player: Player, tmp_path: Path) -> None:
     job.topic = topic = job.cluster.create_topic(cleanup_policy="compact", segment_ms=100, min_cleanable_dirty_ratio=0, max_compaction_lag_ms=100)
     left = compacted(job, player)
