@@ -3,8 +3,8 @@
 A consumer reads what is committed, a follower what is written; a follower's fetch offset tells what it has on its disk. With too little to
 read the request is parked in its session and looks again, at the end of a turn, where something has changed.
 
-A request of very many partitions reads them in slices, over several turns (long_work.py). The files of records that it found in an earlier
-turn may be gone by now: so it looks for no more when its first slice with records is over, and reads these again in the turn of its answer.
+A request of very many partitions reads them in slices (long_work.py). The files of records that it found in an earlier turn may be
+gone by now: so it looks for no more when its first slice with records is over, and reads these again in the turn of its answer.
 """
 
 from contextlib import suppress
@@ -14,7 +14,7 @@ from typing import Any
 
 from raftka.broker.fastpath import follow
 from raftka.broker.fastpath.fetch import remember
-from raftka.broker.handlers.fetch_answer import FetchAnswer, answer_bytes, error_row, is_news
+from raftka.broker.handlers.fetch_answer import AbortedUnknown, FetchAnswer, answer_bytes, error_row, is_news
 from raftka.broker.handlers.finding import find
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import THE_CLUSTER
@@ -25,13 +25,13 @@ from raftka.broker.replica.fetch_session_cache import BEGIN, END, CachedPartitio
 from raftka.broker.replica.partition import Partition
 from raftka.broker.replica.replica_selector import nearest
 from raftka.limits import PARKED_REQUESTS
-from raftka.log.log import Log
 from raftka.runtime.interfaces import Timer
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.fetch import FETCH, READ_COMMITTED, FetchPartition, FetchRequest, FetchResponse, PartitionData
 from raftka.wire.schema import Row
 
 CONSUMER = -1
+FAILED = "kafka_server_brokertopicmetrics_failedfetchrequests_total"
 ROWS_OF_TURN = 256  # with records, at the most, in an answer that takes several turns: they are read once more in the last of them
 response = FETCH.response
 of_partition = response.responses.partitions
@@ -64,13 +64,6 @@ def remember_follower(request: Request[FetchRequest], services: Services, sessio
     follow.remember(request, services.fetch_sessions, services.context, services.replicas, session, go_on)
 
 
-class AbortedUnknown(Exception):
-    """Which transactions were aborted is to be looked up first (`Log.find_aborted`)."""
-
-    def __init__(self, log: Log) -> None:
-        self.log = log
-
-
 class Fetch:
     """One request: read at once, or parked and read again."""
 
@@ -78,6 +71,7 @@ class Fetch:
         "body",
         "broker_epoch",
         "bytes",
+        "encoded",
         "full",
         "goes_on",
         "held",
@@ -122,6 +116,7 @@ class Fetch:
         self.plain: CachedPartition | None = None  # of a consumer of one partition that got records: its next request will look the same
         self.bytes = 0
         self.rows: dict[CachedPartition, PartitionData] = {}  # what is to be told
+        self.encoded: FetchAnswer | None = None  # errors of a request of very many partitions, whose rows nothing else needs
         self.held: dict[CachedPartition, None] = {}  # those with records
         self.slice = services.dispatcher.long_work.slices  # in which the records were found
         self.interrupted = False  # it goes on in a later turn than it began
@@ -179,6 +174,8 @@ class Fetch:
         """Read where there is news."""
         session = self.session
         self.settled = not session.partitions
+        if len(session.partitions) > ROWS_OF_TURN and not self._may_last() and self.request.meter is None:
+            self.encoded = self.encoded or FetchAnswer(self.request, session, told=False)
         self._note_slice()
         for cached in session.take_dirty():
             try:
@@ -212,9 +209,7 @@ class Fetch:
         except KafkaError as error:
             self.settled = True
             known = self.services.metadata.image.topic_named(cached.topic) or self.services.metadata.image.topics.get(cached.topic_id)
-            self.services.context.metrics.count_of_topic(
-                "kafka_server_brokertopicmetrics_failedfetchrequests_total", known.name if known is not None else None
-            )
+            self.services.context.metrics.count_of_topic(FAILED, known.name if known is not None else None)
             leads = self.services.metadata.image.partition(cached.topic_id, fetch_request.partition) if self.request.version >= 16 else None
             row = error_row(fetch_request, error, leads)
         else:
@@ -225,7 +220,10 @@ class Fetch:
             self.held[cached] = None
         elif self.held:
             self.held.pop(cached, None)
-        if not self.goes_on or cached.size or is_news(cached, row):
+        if self.encoded is not None and row.error_code:
+            self.rows.pop(cached, None)
+            self.encoded.add(cached, row)
+        elif not self.goes_on or cached.size or is_news(cached, row):
             self.rows[cached] = row
         elif self.rows:
             self.rows.pop(cached, None)
@@ -265,9 +263,8 @@ class Fetch:
         if not self.is_genuine():
             raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER)
         if fetch_request.last_fetched_epoch >= 0 and (diverging := self._divergence(partition, fetch_request)) is not None:
-            diverging.high_watermark = (
-                diverging.last_stable_offset
-            ) = -1  # it learns that when it has cut its log: else its session never said it again
+            # it learns these when it has cut its log: else its session never said them again
+            diverging.high_watermark = diverging.last_stable_offset = -1
             return diverging
         before, now = partition.high_watermark, self.services.context.runtime.clock.now()
         throttle = self.services.replicas.throttles.sends(partition) if self.replica not in leader.isr else None
@@ -358,14 +355,14 @@ class Fetch:
         told = lasted or self._admitted()
         if told and not lasted:
             yield from self._watch_all()
-        answer = FetchAnswer(self.request, session, told, len(self.rows))
-        if len(self.rows) > ROWS_OF_TURN:
+        answer = self.encoded or FetchAnswer(self.request, session, told)
+        if self.encoded is not None or len(self.rows) > ROWS_OF_TURN:
             for cached in islice(list(self.held), ROWS_OF_TURN, None) if self.stale else ():
                 self._read_partition(cached)  # its records come with the next answer
                 yield
-            for cached, row in list(self.rows.items()):
+            for cached in list(self.rows):
                 if cached not in self.held:
-                    answer.add(cached, row)
+                    answer.add(cached, self.rows[cached] if told else self.rows.pop(cached))
                 yield
             yield from answer.finish_topics(self.held)
         self._note_slice()
@@ -387,8 +384,11 @@ class Fetch:
 
     def _admitted(self) -> bool:
         """Whether the request begins a session that lasts."""
-        begins = self.body.session_epoch == BEGIN and self.request.version >= 7 and not self.goes_on
-        return begins and self.services.fetch_sessions.admit(self.session, self.session.created)
+        return self._may_last() and self.services.fetch_sessions.admit(self.session, self.session.created)
+
+    def _may_last(self) -> bool:
+        """Return whether its session may outlive the answer."""
+        return self.session.lasting or (self.body.session_epoch == BEGIN and self.request.version >= 7 and not self.goes_on)
 
     def _plain(self) -> CachedPartition | None:
         if not len(self.session.partitions) == len(self.body.topics) == 1 or self.replica != CONSUMER or not self.bytes:

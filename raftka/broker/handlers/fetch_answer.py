@@ -7,6 +7,7 @@ from raftka.broker.handlers.services import Services
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request
 from raftka.broker.replica.fetch_session_cache import CachedPartition, FetchSession
+from raftka.log.log import Log
 from raftka.metadata.image import PartitionImage
 from raftka.wire.codec import varint
 from raftka.wire.encoder import EncodedRows
@@ -19,12 +20,18 @@ of_partition = of_topic.partitions
 LEADER_TOLD = frozenset({Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH})
 
 
+class AbortedUnknown(Exception):
+    """Which transactions were aborted is to be looked up first (`Log.find_aborted`)."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+
+
 class FetchAnswer:
     """The rows of an answer, by topic, and the brokers that its errors name."""
 
-    def __init__(self, request: Request[FetchRequest], session: FetchSession, told: bool, count: int) -> None:
-        """`told`: the session remembers what this answer tells. `count`: of its rows."""
-        self._count = count
+    def __init__(self, request: Request[FetchRequest], session: FetchSession, told: bool) -> None:
+        """`told`: the session remembers what this answer tells."""
         self._request = request
         self._session = session
         self._told = told
@@ -37,16 +44,17 @@ class FetchAnswer:
         session = self._session
         topic = self._rows.get(cached.name)
         if topic is None:
-            topic = self._rows[cached.name] = cached, self._request.encoded_rows(of_partition, self._count)
+            topic = self._rows[cached.name] = cached, self._request.encoded_rows(of_partition)
         topic[1].add(row)
-        self._added.add(cached)
         if row.error_code:
             self._leaders.add(row.current_leader.leader_id)
         if (partition := cached.partition) is not None:
             partition.fetched += 1
             if not session.follows:
                 partition.bytes_out += cached.size
-        if self._told:  # records and errors are told again, even if nothing happens, until the reader asks for something else
+        if self._told:
+            self._added.add(cached)
+            # records and errors are told again, even if nothing happens, until the reader asks for something else
             cached.high_watermark, cached.log_start = row.high_watermark, row.log_start_offset
             if cached.size:
                 session.to_the_end(cached)
