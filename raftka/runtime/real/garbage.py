@@ -1,10 +1,9 @@
 """Short garbage collections: a collection visits the objects that came since the one before, however many objects the node keeps.
 
-Left alone, a full collection visits every object of the process in one piece, in the middle of any
-request: 130 ms for a million of them. Here the objects that a full collection leaves are frozen
-(`gc.freeze`): they are freed as before when no reference is left, and no later collection visits
-them. Cycles among frozen objects are found when the process has twice the memory: then one
-collection visits all objects.
+Left alone, a full collection visits every object of the process in one piece, in the middle of any request: 130 ms for a
+million. Here the objects that a full collection leaves are frozen (`gc.freeze`): they are freed as before when no
+reference is left, and no later collection visits them. Cycles among frozen objects are found when the process has half as
+much memory again: then one collection visits all objects.
 """
 
 import gc
@@ -13,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 YOUNG, MIDDLE = 2_000, 10  # objects before a collection of the youngest; such collections before one of the middle generation
 FULL = 2  # collections of the middle generation before a full one, so of some 60,000 objects: 2 ms
-MORE_BLOCKS = 400_000  # pieces of memory, some 30 MB, beyond twice those of the last visit to all objects
+MORE_BLOCKS = 50_000  # pieces of memory, some 4 MB, beyond half as many again as after the last visit to all objects
 
 
 class ShortCollections:
@@ -44,7 +43,7 @@ class ShortCollections:
             return
         if self._visits_all:
             self._freeze_all()
-        elif sys.getallocatedblocks() > 2 * self._blocks + MORE_BLOCKS and not self._is_busy():
+        elif (blocks := sys.getallocatedblocks()) > 1.5 * self._blocks + MORE_BLOCKS and (not self._is_busy() or blocks > 3 * self._blocks):
             self._visits_all = True
             gc.unfreeze()
         else:
