@@ -24,6 +24,7 @@ from bench import (
     hosts,
     malformed,
     pipeline,
+    promises,
     scale,
     security,
     spark_jobs,
@@ -36,6 +37,7 @@ from bench.systems import Floor, Kafka, Raftka, System, machine
 
 GROUPS = (
     "throughput",
+    "promises",
     "replicated",
     "small",
     "wide",
@@ -93,6 +95,12 @@ class Bench:
             floor, raftka, kafka = (_median(results.get(kind.name, []), key) for kind in (Floor, Raftka, Kafka))
             shown = [f"{value:,.{digits}f}" for value in (floor, raftka, kafka)]
             yield f"| {title} | {shown[0]} | {shown[1]} | **{raftka / floor:.2f}** | {goal} | {shown[2]} | {kafka / floor:.2f} |"
+
+    def promises(self) -> Iterator[str]:
+        with ExitStack() as stack:
+            flushing, writing, kafka = Raftka(1), Raftka(1, promises.UNFLUSHED), Kafka(1) if self.kafka else None
+            self._start(stack, [flushing, writing, *([kafka] if kafka is not None else [])])
+            yield from promises.rows(flushing, writing, kafka, self.runs, self.seconds)
 
     def replicated(self) -> Iterator[str]:
         yield "| RF 3, acks=all, 100 KB batches on three partitions, flushed before each answer | MB/s | CPU-s/GB of three nodes | p50 ms | p99 ms |"
