@@ -14,7 +14,7 @@ from typing import Any
 
 from raftka.broker.fastpath import follow
 from raftka.broker.fastpath.fetch import remember
-from raftka.broker.handlers.fetch_answer import AbortedUnknown, FetchAnswer, answer_bytes, error_row, is_news
+from raftka.broker.handlers.fetch_answer import FetchAnswer, answer_bytes, error_row, is_news
 from raftka.broker.handlers.finding import find
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import THE_CLUSTER
@@ -25,6 +25,7 @@ from raftka.broker.replica.fetch_session_cache import BEGIN, END, CachedPartitio
 from raftka.broker.replica.partition import Partition
 from raftka.broker.replica.replica_selector import nearest
 from raftka.limits import PARKED_REQUESTS
+from raftka.log.log import Log
 from raftka.runtime.interfaces import Timer
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.fetch import FETCH, READ_COMMITTED, FetchPartition, FetchRequest, FetchResponse, PartitionData
@@ -62,6 +63,13 @@ def remember_follower(request: Request[FetchRequest], services: Services, sessio
         return drained(run.outcome())
 
     follow.remember(request, services.fetch_sessions, services.context, services.replicas, session, go_on)
+
+
+class AbortedUnknown(Exception):
+    """Which transactions were aborted is to be looked up first (`Log.find_aborted`)."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
 
 
 class Fetch:

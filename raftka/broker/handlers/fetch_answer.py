@@ -7,7 +7,6 @@ from raftka.broker.handlers.services import Services
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request
 from raftka.broker.replica.fetch_session_cache import CachedPartition, FetchSession
-from raftka.log.log import Log
 from raftka.metadata.image import PartitionImage
 from raftka.wire.codec import varint
 from raftka.wire.encoder import EncodedRows
@@ -18,13 +17,6 @@ response = FETCH.response
 of_topic = response.responses
 of_partition = of_topic.partitions
 LEADER_TOLD = frozenset({Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH})
-
-
-class AbortedUnknown(Exception):
-    """Which transactions were aborted is to be looked up first (`Log.find_aborted`)."""
-
-    def __init__(self, log: Log) -> None:
-        self.log = log
 
 
 class FetchAnswer:
