@@ -8,6 +8,8 @@ from raftka.wire.errors import Code
 from raftka.wire.messages.transactions import END_TXN
 from tests.broker.stage import Stage
 from tests.broker.test_marker_sender import Scene, test_a_partition_that_has_nothing_to_end_is_passed_over
+from tests.broker.test_transactional_partition import Scene as Partitioned
+from tests.broker.test_transactional_partition import test_a_leader_that_was_truncated_meanwhile_has_the_producer_ask_again
 from tests.broker.test_transactions import TOPIC, Client, settled, test_a_deleted_topic_holds_no_transaction_up
 from tests.mutants.directed import finds
 from tests.scenario import scripts
@@ -132,3 +134,10 @@ def a_new_coordinator_sends_no_markers() -> None:
         stage.kill(first)
         stage.wait(lambda: stage.leader(TOPIC) in stage.nodes)
         settled(Client(stage), "CompleteCommit")
+
+
+@finds
+def answers_outlive_a_truncation() -> None:
+    with Stage() as stage:
+        stage.create("t", 3)
+        test_a_leader_that_was_truncated_meanwhile_has_the_producer_ask_again(Partitioned(stage), 10)

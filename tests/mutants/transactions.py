@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from raftka.broker.coordinators.marker_sender import MarkerSender, _Ending
+from raftka.broker.handlers.produce import _Produce
 from raftka.coordinator.transactions import coordinator, records, transaction
 from raftka.coordinator.transactions.commands import VERSION_2
 from raftka.coordinator.transactions.coordinator import TransactionCoordinator
@@ -156,5 +157,20 @@ def a_new_coordinator_sends_no_markers(loaded: Any) -> Any:
         outcome = yield from loaded(self, context)
         outcome.replies = ()
         return outcome
+
+    return bug
+
+
+class _Forgetful(dict[Any, Any]):
+    def __setitem__(self, key: Any, value: Any) -> None: ...
+
+
+@mutant(_Produce, "__init__")
+def answers_outlive_a_truncation(init: Any) -> Any:
+    """A leader that was truncated while it asked for a transaction refuses the batch for good: the guard of its question is gone."""
+
+    def bug(self: _Produce, request: Any, services: Any) -> None:
+        init(self, request, services)
+        self.asked_for = _Forgetful()
 
     return bug
