@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import trio
 
-from raftka.runtime.interfaces import Buffer, FileSpan, Transport
+from raftka.runtime.interfaces import Buffer, FileSpan, Transport, pin
 
 
 class Echo:
@@ -34,6 +34,7 @@ class Echo:
 
     def take_output(self) -> Sequence[Buffer | FileSpan]:
         out, self.out = self.out, []
+        pin(out)
         return [item for item in out if not isinstance(item, bytes) or item]
 
     def closed(self, reason: str) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from raftka.runtime.interfaces import Buffer, FileSpan, Transport
+from raftka.runtime.interfaces import Buffer, FileSpan, Transport, pin
 from raftka.runtime.simulated.world import Node
 
 
@@ -42,6 +42,7 @@ class Talker:
     def take_output(self) -> Sequence[Buffer | FileSpan]:
         self.asked += 1
         output, self.output = self.output, []
+        pin(output)
         return output
 
     def closed(self, reason: str) -> None:

@@ -182,6 +182,7 @@ def test_files_leave_encrypted_and_stay_readable_until_then(tmp_path: Path) -> N
     file = files.open(str(tmp_path / "segment"), create=True)
     file.append([content])
     both = pair()
+    file.pin()  # as a connection does
 
     both.server.inner.send(b"header", FileSpan(file, 0, len(content)), b"tail")
     first = both.server.tls.take_output()
