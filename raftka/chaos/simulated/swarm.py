@@ -10,7 +10,7 @@ from raftka.chaos.simulated.workloads.beside import ALWAYS, BESIDE, Mixed, mixed
 DIRECTORY_PATHS = ("/data", "/more", "/third")
 SHORT_AND_LONG_S = (6.0, 6.0, 6.0, 9.0, 9.0, 9.0, 9.0, 12.0, 12.0, 18.0)  # what each length finds a CPU second: docs/reliability.md
 TRANSACTIONS = 0.25  # of the lives with other workloads have this one
-BURSTS, BUSY = 0.5, 0.5  # of these lives: the same of transactions in bursts, and of nodes that are busy
+BURSTS, BUSY = 0.25, 0.5  # of these lives: the same of transactions in bursts, and of nodes that are busy
 INDEX_BYTES = 4096  # what a topic has that is not told
 COMPRESSIONS = ("producer", "producer", "producer", "uncompressed", "gzip", "lz4")
 

@@ -31,7 +31,7 @@ Remembered = tuple[int, int, int, int]  # as producer_state.Batch
 class Scanned:
     """One batch as it lies there."""
 
-    __slots__ = ("base", "data", "header", "last", "position", "segment", "size")
+    __slots__ = ("_timestamp", "base", "data", "header", "last", "position", "segment", "size")
 
     def __init__(self, segment: Segment, position: int, header: Header, content: memoryview) -> None:
         """`content`: of the segment's file."""
@@ -42,11 +42,14 @@ class Scanned:
         self.size = header[1] + LOG_OVERHEAD_BYTES
         self.last = header[0] + header[6]
         self.data = content[position : position + self.size]
+        self._timestamp: int | None = None  # not looked up yet
 
     @property
     def timestamp(self) -> int:
         """The largest timestamp of its records, -1 if none has one."""
-        return times_of(self.segment, self.position, self.header)[0]
+        if self._timestamp is None:
+            self._timestamp = times_of(self.segment, self.position, self.header)[0]
+        return self._timestamp
 
 
 @dataclass(slots=True)

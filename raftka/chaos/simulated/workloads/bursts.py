@@ -12,7 +12,7 @@ from raftka.chaos.simulated.clients.transactional import TV0, TV1, TV2, Ledger
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.chaos.simulated.workloads.transactions import ALL_OVER_S, TransactionWork, coordinator_in, entries_of, unfinished
 
-TOPIC, PARTITIONS = "tx-bursts", 12
+TOPIC, PARTITIONS = "tx-bursts", 8
 
 
 class BurstWork:
