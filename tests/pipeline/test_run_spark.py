@@ -162,6 +162,20 @@ def test_a_start_that_is_stopped_ends_without_a_traceback(run: Run, whom: str, n
         time.sleep(0.05)
 
 
+def test_a_group_of_processes_that_is_told_to_end_ends_without_a_traceback(run: Run, player: Player, topic: str) -> None:
+    """As service managers do it: Java ends at the same moment, perhaps before its last answer."""
+    write(player, topic, [b'{"n": 1}'] * 10, round(time.time() * 1000))
+    process = run.start()
+    run.wait_for(lambda: run.flows() and all(flow["rows"] == 10 for flow in run.flows().values()))
+    os.killpg(process.pid, signal.SIGTERM)
+
+    code, lines = run.ended()
+    assert code == 0
+    assert lines[-1].startswith("small: stopped")
+    assert not [line for line in lines if "Traceback" in line or "Error" in line], lines
+    assert run.status()["state"] == "stopped"
+
+
 def test_a_definition_that_fails_is_a_sentence_at_the_end(run: Run) -> None:
     (run.folder / "transformations" / "slowly.py").write_text(SLOWLY.replace('"n int"', '"n integr"').replace("wait,", "wait_for,"))
     run.start()

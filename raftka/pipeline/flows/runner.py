@@ -4,6 +4,7 @@ file."""
 import logging
 import os
 import shutil
+import subprocess
 import threading
 import time
 import traceback
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 LOOK_S = 0.25
 STATUS_S = 1.0
+JAVA_ENDS_S = 10.0  # so long it may take to end when it is told to
 BETWEEN_BATCHES_S = 30.0  # so long a query may take to its next pause when all is to end
 STATIC = {  # ours, where the project says nothing else
     "spark.ui.enabled": "false",
@@ -173,18 +175,37 @@ class Running:
         return None
 
     def supervise(self, stopping: threading.Event) -> None:
+        """Raises PipelineError."""
         while not stopping.is_set():
             self._check_java()
-            if self._live is not None:
-                serve(self._project, self._live.answer)
-            for flow in self._flows:
-                if flow.query is None and any(each.is_starting(time.monotonic()) for each in self._flows):
-                    continue
-                for line in flow.check(time.monotonic()):
-                    self._say(f"{time.strftime('%H:%M:%S')}  {line}")
-                    self._written = float("-inf")
+            try:
+                self._look()
+            except Exception:
+                if stopping.is_set():
+                    return
+                if self._java_ends():  # what its client says of that says nothing
+                    self._check_java()
+                raise
             self._write_status("running")
             stopping.wait(LOOK_S)
+
+    def _look(self) -> None:
+        if self._live is not None:
+            serve(self._project, self._live.answer)
+        for flow in self._flows:
+            if flow.query is None and any(each.is_starting(time.monotonic()) for each in self._flows):
+                continue
+            for line in flow.check(time.monotonic()):
+                self._say(f"{time.strftime('%H:%M:%S')}  {line}")
+                self._written = float("-inf")
+
+    def _java_ends(self) -> bool:
+        """Return whether Java has ended, or does so now: a group of processes may have been told to."""
+        try:
+            self._java.wait(JAVA_ENDS_S)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
 
     def _check_java(self) -> None:
         ended = self._java.poll()
@@ -198,6 +219,20 @@ class Running:
         if self._spark is None:
             return
         self._write_status("stopping", at_once=True)
+        words = "stopped"
+        try:
+            self._end_flows()
+            self._spark.stop()
+        except Exception:
+            if not self._java_ends():
+                raise
+            words = "stopped, and Java beside it: a batch that was under way is done again at the next start"
+        for flow in self._flows:
+            flow.reported.state = "stopped"
+        self._write_status("stopped", at_once=True)
+        self._say(f"{self._project.name}: {words}")
+
+    def _end_flows(self) -> None:
         deadline = time.monotonic() + BETWEEN_BATCHES_S
         left = [flow for flow in self._flows if flow.query is not None]
         while left:
@@ -206,11 +241,6 @@ class Running:
                     flow.query.stop()
                     left.remove(flow)
             time.sleep(0.01 if left else 0)
-        for flow in self._flows:
-            flow.reported.state = "stopped"
-        self._write_status("stopped", at_once=True)
-        self._spark.stop()
-        self._say(f"{self._project.name}: stopped")
 
     def _write_status(self, state: str, *, at_once: bool = False) -> None:
         now = time.monotonic()
