@@ -42,7 +42,7 @@ CALLED_FROM_OUTSIDE: tuple[tuple[str, str, str], ...] = (  # of the file and of 
     (r"raftka/pipeline/flows/(graph|moves)", r"register_auto_cdc_flow|handle\w+", SPARK),
     (r"raftka/metadata/quorum/raft", r"on_\w+|_SyncObj__\w+|_checkCommandsToApply|[a-z]+[A-Z]\w+", PYSYNCOBJ),
     (r"raftka/registry/http", r"on_\w+", PARSER),
-    (r"raftka/pipeline/page", r"do_GET|log_message", STANDARD),
+    (r"raftka/pipeline/(page|running/metrics)", r"do_[A-Z]+|log_message", STANDARD),
     (r"raftka/runtime/simulated/tasks", r"start_clock|deadline_to_sleep_time|task_scheduled|before_task_step", TRIO),
     (r"raftka/chaos/live/clients", r"on_partitions_(revoked|assigned)", CONFLUENT),
     (r"raftka/chaos/simulated/scene|raftka/chaos/simulation", r"assert_nothing_lost|wait_whole|write_for_nobody|other_than|at_work", SCENES),

@@ -1,5 +1,6 @@
 """What tests of coordinators have around them: topics, what consumers say, and what can be seen of a group."""
 
+import gc
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -140,7 +141,8 @@ def counted() -> Iterator[Steps]:
         steps.count += event == "line"
         return trace
 
-    traced = sys.gettrace()
+    traced, collects = sys.gettrace(), gc.isenabled()
+    gc.disable()  # libraries of tests have callbacks for collections, whose steps would count
     sys.setprofile(profile)
     sys.settrace(trace)
     try:
@@ -148,3 +150,5 @@ def counted() -> Iterator[Steps]:
     finally:
         sys.settrace(traced)
         sys.setprofile(None)
+        if collects:
+            gc.enable()

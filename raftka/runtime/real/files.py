@@ -132,7 +132,8 @@ class RealFile:
 
     def unpin(self) -> None:
         self.pins -= 1
-        self.release()
+        if self.closing:
+            self.release()
 
     def release(self) -> None:
         if self.closing and self.pins == 0 and self.fd >= 0:
