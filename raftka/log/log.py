@@ -17,7 +17,7 @@ from raftka.log.producers.state import ProducerState
 from raftka.log.producers.transactional_log import TransactionalLog
 from raftka.log.recovery import Cut, Recovered, recover
 from raftka.log.retention import outlived
-from raftka.log.segments.scan import Header, first_with_records
+from raftka.log.segments.scan import READ_BYTES, Header, first_with_records
 from raftka.log.segments.search import Found, first_at_or_after, first_of_largest
 from raftka.log.segments.times import time_in
 from raftka.log.validation import Prepared, one_batch, repair, restamp
@@ -35,6 +35,8 @@ from raftka.wire.records import (
 
 LEADERS_FIELDS = Struct(">qii")  # base offset, length, leader epoch: what a leader sets, none of it under the CRC
 ATTENTION = CONTROL | LOG_APPEND_TIME
+EMPTY_BYTES = 256 * 1024  # of batches without records that one read passes by: some 4,000, which take half a millisecond
+RUNS_KEPT = 8  # for readers that stand at different places
 
 _unpack = BATCH_HEADER.unpack_from
 _pack = LEADERS_FIELDS.pack_into
@@ -375,15 +377,28 @@ class Log(TransactionalLog):
         return self.read(offset, max_bytes, up_to_offset, min_one)
 
     def _next_with_records(self, offset: int, up_to_offset: int) -> int:
-        """Where to begin: at `offset` if its batch has records, or none follows."""
-        for at in range(max(0, self._slot_of(offset)), len(self.segments)):
+        """Where to begin: at `offset` if its batch has records, or none follows. Each read passes by EMPTY_BYTES at the most; the next goes on."""
+        runs, first, begin, left = self._empty_runs, offset, offset, EMPTY_BYTES
+        if runs and (known := next((run for run in runs.items() if run[0] <= offset < run[1]), None)) is not None:
+            first, begin = known
+        for at in range(max(0, self._slot_of(begin)), len(self.segments)):
             segment = self.segments[at]
-            start = self._locate(segment, max(offset, segment.base_offset))
-            found = first_with_records(segment.file, start, self._written_size if segment is self.active else segment.size)
+            start = self._locate(segment, max(begin, segment.base_offset))
+            end = self._written_size if segment is self.active else segment.size
+            found = first_with_records(segment.file, start, end, left)
             if found is not None:
                 self._remember(found[1], found[0])
-                return max(offset, found[1]) if found[1] < up_to_offset else offset
-        return offset
+                if found[1] <= offset:
+                    return offset
+                begin = found[1]
+                break
+            left -= max(end - start, READ_BYTES)
+        else:
+            begin = self.written_offset
+        if first not in runs and len(runs) >= RUNS_KEPT:
+            del runs[next(iter(runs))]
+        runs[first] = begin
+        return begin if begin < up_to_offset else offset
 
     # by time
 

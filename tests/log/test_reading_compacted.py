@@ -2,8 +2,10 @@
 
 import pytest
 
-from raftka.log.log import Log
-from raftka.wire.records import iterate
+from raftka.log.log import EMPTY_BYTES, RUNS_KEPT, Log
+from raftka.log.segments.scan import READ_BYTES
+from raftka.wire.records import BATCH_HEADER, BATCH_HEADER_BYTES, iterate
+from raftka.wire.records import seal as sealed
 from tests.log.compacting import DAY, clean, pairs_batch, seal
 from tests.log.files import MemoryFiles
 from tests.log.given import NOW, append, content, disk, open_log
@@ -79,3 +81,77 @@ def test_a_tail_without_records_is_given_as_it_is(files: MemoryFiles) -> None:
     assert first(log, 0) == (0, 0)
     append(log, pairs_batch((B, b"1")))
     assert first(log, 0) == (1, 1)
+
+
+def without_records(number: int, from_offset: int = 0, epoch: int = 0) -> memoryview:
+    """Batches without records, as a cleaner leaves one for each producer."""
+    batches = bytearray()
+    for offset in range(from_offset, from_offset + number):
+        batch = bytearray(BATCH_HEADER_BYTES)
+        BATCH_HEADER.pack_into(batch, 0, offset, BATCH_HEADER_BYTES - 12, epoch, 2, 0, 0, 0, NOW, NOW, offset, 0, 0, 0)
+        sealed(batch)
+        batches += batch
+    return memoryview(batches)
+
+
+def copied(log: Log, *batches: memoryview, epoch: int = 0) -> None:
+    for each in batches:
+        log.append_as_follower(each, epoch)
+        log.write_staged()
+
+
+def at(offset: int, epoch: int = 0) -> memoryview:
+    batch = pairs_batch((C, b"1"))
+    batch[:8], batch[12:16] = offset.to_bytes(8, "big"), epoch.to_bytes(4, "big")
+    return batch
+
+
+RUN = 4 * EMPTY_BYTES // BATCH_HEADER_BYTES + 5  # takes five reads
+
+
+@pytest.mark.parametrize("segment_bytes", [1 << 30, 70_000, 61])
+def test_a_read_at_a_long_run_without_records_is_short_and_the_next_goes_on(segment_bytes: int) -> None:
+    number = RUN if segment_bytes > 61 else 400
+    files = disk()
+    log = open_log(files, cleanup_policy="compact", segment_bytes=segment_bytes)
+    copied(log, without_records(number), at(number))
+    begins, counts = [], []
+    for _ in range(10):
+        files.reads = 0
+        begins.append(first(log, 0))
+        counts.append(files.reads)
+
+    assert begins[-1] == (number, 1), "the reader asks for the same offset each time, and gets the record in the end"
+    assert begins == sorted(begins)
+    assert max(counts) < 5 * EMPTY_BYTES // READ_BYTES
+    assert counts[-1] < 5
+
+
+def test_readers_at_many_runs_without_records_all_get_on() -> None:
+    log = open_log(cleanup_policy="compact")
+    starts = [place * (RUN + 1) for place in range(RUNS_KEPT)]
+    for start in starts:
+        copied(log, without_records(RUN, start), at(start + RUN))
+    for _ in range(6):
+        found = [first(log, start) for start in starts]
+
+    assert found == [(start + RUN, 1) for start in starts]
+
+
+def test_more_runs_than_are_kept_cost_no_memory() -> None:
+    log = open_log(cleanup_policy="compact")
+    for start in range(0, 400, 2):
+        copied(log, without_records(1, start), at(start + 1))
+
+    assert [first(log, start) for start in range(0, 400, 2)] == [(start + 1, 1) for start in range(0, 400, 2)]
+    assert len(log._empty_runs) <= RUNS_KEPT
+
+
+def test_a_run_without_records_is_forgotten_by_a_truncation() -> None:
+    log = open_log(cleanup_policy="compact")
+    copied(log, without_records(10))
+    assert first(log, 0) == (0, 0)
+    log.truncate_to(3)
+    copied(log, at(3, epoch=1), without_records(6, 4, epoch=1), epoch=1)
+
+    assert first(log, 0) == (3, 1)

@@ -53,9 +53,12 @@ def cut_whole(file: File, position: int, limit: int, end: int, at_least_one: boo
     return None, position
 
 
-def first_with_records(file: File, position: int, end: int) -> tuple[int, int] | None:
-    """(position, base offset) of the first batch from `position` to `end` that has records: mostly the very first. None: there is none."""
-    size = COUNTED.size
+def first_with_records(file: File, position: int, end: int, most_bytes: int) -> tuple[int, int] | None:
+    """(position, base offset) of the first batch from `position` to `end` that has records: mostly the very first. None: there is none.
+
+    Of a longer run of batches without records it passes by `most_bytes`, and returns the next of them.
+    """
+    size, enough = COUNTED.size, position + most_bytes
     while position + COUNTED.size <= end:
         data = file.read(position, size)
         at, last = 0, min(len(data), end - position) - COUNTED.size
@@ -63,7 +66,7 @@ def first_with_records(file: File, position: int, end: int) -> tuple[int, int] |
             return None
         while at <= last:
             base, length, count = COUNTED.unpack_from(data, at)
-            if count:
+            if count or position + at >= enough:
                 return position + at, base
             at += length + LOG_OVERHEAD_BYTES
         position, size = position + at, READ_BYTES

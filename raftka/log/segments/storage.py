@@ -30,6 +30,7 @@ BY_AGE = -(1 << 63)  # for a timestamp: each batch is compared with the age of t
 class Storage:
     __slots__ = (
         "_behind",
+        "_empty_runs",
         "_files",
         "_flushes",
         "_names",
@@ -87,6 +88,7 @@ class Storage:
         self.spare = Spare(files)
         self._truncations = 0
         self._positions: dict[int, int] = {}  # offset to position, in the segment that holds the offset
+        self._empty_runs: dict[int, int] = {}  # from offset to offset: of batches without records, as reads have found; a cleaner adds none
         self._written_size = 0
         self._sealed_bytes = 0
         self._roll_size = self._roll_offset = self._roll_timestamp = 0
@@ -483,6 +485,7 @@ class Storage:
 
     def _lower_recovery_point(self, offset: int) -> None:
         self._truncations += 1
+        self._empty_runs.clear()
         self.spare.drop()  # the next batches may have offsets of those in it
         if offset < max(self.recovery_point, self.cleaned_offset):
             self.recovery_point = min(self.recovery_point, offset)
