@@ -441,3 +441,63 @@ def test_a_session_is_not_continued_by_another_kind_of_reader() -> None:
     assert len(session.take_dirty()) == 1
     again, goes_on = drained(cache.sessions.for_request(row, FOLLOWER._replace(broker_epoch=6), 0.0, by_id=False))
     assert (again, goes_on, len(again.dirty)) == (session, True, 1), "another process of the follower: what it has is looked at anew"
+
+
+# what happens between the steps of a request
+
+
+class Growing:
+    """A session of one partition, and a request for 40 more that is interrupted after the first five of them."""
+
+    def __init__(self) -> None:
+        self.cache = Cache(2)
+        self.sessions = self.cache.sessions
+        self.session = self.cache.begin(1)
+        self.session.take_dirty()
+        self.row = FETCH.request(session_id=self.session.id, session_epoch=1, topics=asking(range(1, 41)))
+        self.steps = self.sessions.for_request(self.row, CONSUMER, 0.0, by_id=False)
+        for _ in range(5):
+            next(self.steps)
+
+    def refused(self) -> Code:
+        with pytest.raises(KafkaError) as refused:
+            drained(self.steps)
+        return refused.value.code
+
+
+def test_partitions_that_a_request_adds_are_read_whatever_happens_meanwhile() -> None:
+    """Rights change, or a fetch that was parked reads: both begin the list of what is to be read anew."""
+    reviewed, read = Growing(), Growing()
+    reviewed.sessions.review()
+    assert drained(reviewed.steps) == (reviewed.session, True)
+    taken = read.session.take_dirty()
+    drained(read.steps)
+
+    assert len(reviewed.session.dirty) == 41
+    assert len({*taken, *read.session.dirty}) == 40
+
+
+def test_a_session_that_is_closed_during_a_request_is_not_found() -> None:
+    growing = Growing()
+    drained(growing.sessions.for_request(FETCH.request(session_id=growing.session.id, session_epoch=0), CONSUMER, 0.0, by_id=False))
+
+    assert growing.refused() is Code.FETCH_SESSION_ID_NOT_FOUND
+    assert growing.sessions.partitions == 0
+
+
+def test_of_two_requests_of_one_epoch_at_once_one_goes_on() -> None:
+    growing = Growing()
+    row = FETCH.request(session_id=growing.session.id, session_epoch=1)
+    assert drained(growing.sessions.for_request(row, CONSUMER, 0.0, by_id=False)) == (growing.session, True)
+
+    assert growing.refused() is Code.INVALID_FETCH_SESSION_EPOCH
+    assert growing.session.epoch == 2
+
+
+def test_partitions_of_a_request_whose_client_has_gone_count() -> None:
+    growing = Growing()
+    growing.steps.close()
+    assert growing.sessions.partitions == len(growing.session.partitions) > 1
+
+    growing.sessions.close(growing.session)
+    assert growing.sessions.partitions == 0

@@ -87,7 +87,22 @@ class CachedPartition:
 
 
 class FetchSession:
-    __slots__ = ("by_id", "created", "dirty", "epoch", "follows", "heard", "id", "lasting", "parked", "partitions", "reader", "turns", "used")
+    __slots__ = (
+        "by_id",
+        "counted",
+        "created",
+        "dirty",
+        "epoch",
+        "follows",
+        "heard",
+        "id",
+        "lasting",
+        "parked",
+        "partitions",
+        "reader",
+        "turns",
+        "used",
+    )
 
     def __init__(self, reader: Reader, now: float, *, by_id: bool) -> None:
         self.id = NO_SESSION
@@ -102,22 +117,26 @@ class FetchSession:
         self.dirty: dict[CachedPartition, None] = {}
         self.parked: Waiting | None = None
         self.turns = 0
+        self.counted = 0  # partitions, by the cache
 
     def want(self, topics: Sequence[FetchTopic]) -> Steps[None]:
-        """What is new comes last, what was there stays at its place. A partition that is named twice is the one named last."""
-        partitions, dirty, by_id = self.partitions, self.dirty, self.by_id
+        """What is new comes last, what was there stays at its place. A partition that is named twice is the one named last.
+
+        Between its steps others may look at what is dirty, or have everything looked at again.
+        """
+        by_id = self.by_id
         for topic in topics:
             name = topic.topic_id if by_id else topic.topic
             for fetch_request in topic.partitions:
-                cached = partitions.get((name, fetch_request.partition))
+                cached = self.partitions.get((name, fetch_request.partition))
                 if cached is None:
                     self.turns += 1
-                    cached = partitions[name, fetch_request.partition] = CachedPartition(self, topic, fetch_request, self.turns)
+                    cached = self.partitions[name, fetch_request.partition] = CachedPartition(self, topic, fetch_request, self.turns)
                 else:
                     if fetch_request.current_leader_epoch != cached.fetch_request.current_leader_epoch:
                         cached.high_watermark = cached.log_start = -1  # a reader that began anew may not have heard what was told before
                     cached.fetch_request = fetch_request
-                dirty[cached] = None
+                self.dirty[cached] = None
                 yield
             yield
 
@@ -194,21 +213,37 @@ class FetchSessionCache:
         session = self.by_id.get(body.session_id)
         if session is None or session.follows != reader.follows:  # nobody reads with another's rights
             raise KafkaError(Code.FETCH_SESSION_ID_NOT_FOUND)
-        if session.epoch != body.session_epoch:
-            raise KafkaError(Code.INVALID_FETCH_SESSION_EPOCH)
+        self._check(session, body)
         if session.by_id != by_id:
             raise KafkaError(Code.FETCH_SESSION_TOPIC_ID_ERROR)
         return session
 
+    @staticmethod
+    def _check(session: FetchSession, body: FetchRequest) -> None:
+        """Raise KafkaError if the session is closed, or another request has gone on with it."""
+        if not session.lasting:
+            raise KafkaError(Code.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != body.session_epoch:
+            raise KafkaError(Code.INVALID_FETCH_SESSION_EPOCH)
+
     def _update(self, session: FetchSession, body: FetchRequest) -> Steps[None]:
         before = len(session.partitions)
-        yield from session.want(body.topics)
-        yield from session.remove(body.forgotten_topics_data)
-        self.partitions += len(session.partitions) - before
+        try:
+            yield from session.want(body.topics)
+            yield from session.remove(body.forgotten_topics_data)
+        finally:  # also when the client has gone
+            if session.lasting:
+                self._count(session)
+        self._check(session, body)
         if self.partitions > SESSION_PARTITIONS.value and len(session.partitions) > before:
             self.metrics.refused(SESSION_PARTITIONS)
             self.close(session)
             raise KafkaError(Code.FETCH_SESSION_ID_NOT_FOUND)  # and its reader fetches without one
+
+    def _count(self, session: FetchSession) -> None:
+        """Its partitions have changed."""
+        self.partitions += len(session.partitions) - session.counted
+        session.counted = len(session.partitions)
 
     def _continue_with(self, session: FetchSession, reader: Reader, now: float) -> None:
         self.advance(session, now)
@@ -236,7 +271,7 @@ class FetchSessionCache:
         session.created = session.used = now
         session.lasting = True
         self.by_id[session.id] = session
-        self.partitions += size
+        self._count(session)
         return True
 
     def _evict(self, of_follower: bool, size: int, now: float) -> bool:
@@ -260,8 +295,8 @@ class FetchSessionCache:
     def close(self, session: FetchSession) -> None:
         """A fetch that is parked in it is still answered."""
         del self.by_id[session.id]
-        self.partitions -= len(session.partitions)
-        session.lasting = False
+        self.partitions -= session.counted
+        session.lasting, session.counted = False, 0
         if session.parked is None:
             self.end(session)
 
