@@ -7,7 +7,10 @@ import pytest
 
 from raftka.log.log import Log
 from raftka.log.validation import RefusedRecords, TakesLong
-from raftka.wire.records import DELETE_HORIZON, build_batch, read_header, seal
+from raftka.wire.records import DELETE_HORIZON, build_batch, read_header
+from raftka.wire.records import seal as sealed
+from tests.log.compacting import clean as compacted
+from tests.log.compacting import pairs_batch, seal
 from tests.log.files import MemoryFiles
 from tests.log.given import DIRECTORY, NOW, append, batch, content, disk, open_log, read_all
 
@@ -20,7 +23,7 @@ AS_SARAMA = -1
 def said(view: memoryview, largest: int, at: int = LARGEST) -> memoryview:
     """The batch with another largest timestamp (or another timestamp) in its header."""
     pack_into(">q", view, at, largest)
-    seal(view)
+    sealed(view)
     return view
 
 
@@ -332,3 +335,40 @@ def test_the_stored_batch_is_what_was_sent_but_for_its_time() -> None:
     stored = memoryview(content(log.read(0, 1000, 3)[0]))
     assert bytes(stored) == wanted
     assert read_header(stored).max_timestamp == NOW + 2
+
+
+# a log that begins within a batch
+
+
+@pytest.mark.parametrize("stamped", [True, False])
+def test_a_search_begins_within_a_batch_where_the_log_does(stamped: bool) -> None:
+    log = open_log(message_timestamp_type="LogAppendTime" if stamped else "CreateTime")
+    append(log, batch(10, timestamp=NOW))
+    append(log, batch(10, timestamp=NOW - HOUR), now=NOW - HOUR)
+    log.set_start_offset(5)
+
+    assert found(log, 0) == 5
+    assert largest(log) == ((NOW, 5) if stamped else (NOW + 9, 9))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_search_within_a_stamped_batch_passes_by_what_a_cleaner_took(codec: int) -> None:
+    files = disk()
+    log = open_log(files, cleanup_policy="compact", min_cleanable_dirty_ratio=0.01, message_timestamp_type="LogAppendTime")
+    append(log, pairs_batch((b"a", b"1"), (b"b", b"1"), (b"c", b"1"), (b"a", b"2"), compression=codec))
+    append(log, pairs_batch((b"b", b"2"), compression=codec))
+    seal(log)
+    compacted(files, log)
+
+    assert found(log, 0) == 2
+    assert largest(log) == (NOW, 2)
+
+
+def test_an_unreadable_payload_counts_from_where_the_log_begins() -> None:
+    log = open_log()
+    broken = batch(10, compression=1)
+    broken[61:63] = b"no"
+    append(log, said(broken, NOW + 9))
+    log.set_start_offset(5)
+
+    assert found(log, NOW) == 5

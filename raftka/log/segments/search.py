@@ -27,7 +27,7 @@ def first_at_or_after(segments: Sequence[Segment], timestamp: int, start_offset:
                 return None
             if header[0] + header[6] < start_offset or largest_time(header, segment.file, position) < timestamp:
                 continue
-            for found in _records(segment, position, BatchHeader._make(header)):
+            for found in _records(segment, position, BatchHeader._make(header), start_offset):
                 if found.timestamp >= timestamp and found.offset >= start_offset:
                     return found if found.offset < up_to else None
     return None
@@ -44,14 +44,19 @@ def first_of_largest(segments: Sequence[Segment], start_offset: int, up_to: int)
     return first_at_or_after([best], best.max_timestamp_known, start_offset, up_to)
 
 
-def _records(segment: Segment, position: int, header: BatchHeader) -> Iterator[Found]:
-    """Of one batch. With LogAppendTime all its records have the same time, and a payload that cannot be read stands for its first record."""
-    if header.attributes & LOG_APPEND_TIME:
-        yield Found(header.max_timestamp, header.base_offset, header.leader_epoch)
+def _records(segment: Segment, position: int, header: BatchHeader, start_offset: int) -> Iterator[Found]:
+    """Of one batch that reaches `start_offset`. With LogAppendTime all its records have the same time.
+
+    A payload that cannot be read stands for its first record.
+    """
+    first = Found(header.max_timestamp, max(header.base_offset, start_offset), header.leader_epoch)
+    is_stamped = header.attributes & LOG_APPEND_TIME
+    if is_stamped and header.count == header.last_offset - header.base_offset + 1:
+        yield first
         return
     batch = memoryview(segment.file.read(position, header.length + LOG_OVERHEAD_BYTES))
     try:
         for record in records_of(batch):
-            yield Found(record.timestamp, record.offset, header.leader_epoch)
+            yield Found(header.max_timestamp if is_stamped else record.timestamp, record.offset, header.leader_epoch)
     except ProtocolError:
-        yield Found(header.max_timestamp, header.base_offset, header.leader_epoch)
+        yield first
