@@ -130,6 +130,12 @@ LEGAL: dict[str, Line] = {
     "HEAD of nothing": ("HEAD /nothing HTTP/1.1\r\nHost: x\r\n\r\n", (404,) * 4, STAYS),
     "HTTP/1.0": ("GET {path} HTTP/1.0\r\n\r\n", (200,) * 4, CLOSES),
     "HTTP/1.0 that goes on": ("GET {path} HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", (200,) * 4, STAYS),
+    "an upgrade in HTTP/1.0": ("GET {path} HTTP/1.0\r\n" + UPGRADE + "\r\n", (200,) * 4, CLOSES),
+    "an upgrade in HTTP/1.0 that goes on": (
+        "GET {path} HTTP/1.0\r\nConnection: keep-alive, Upgrade\r\nUpgrade: h2c\r\n\r\n",
+        (200,) * 4,
+        STAYS,
+    ),
     "an empty host": ("GET {path} HTTP/1.1\r\nHost:\r\n\r\n", (200,) * 4, STAYS),
     "an empty header": (GET.replace("{more}", "X-Empty:\r\n"), (200,) * 4, STAYS),
     "a length of nothing": (GET.replace("{more}", "Content-Length: 0\r\n"), (200,) * 4, STAYS),
@@ -196,6 +202,17 @@ def test_odd_requests_are_answered_once(targets: dict[str, Target], server: str,
             last = talk.answer()
             assert last is not None
             assert last.status == 200
+        assert talk.answer() is None
+
+
+@pytest.mark.parametrize("server", ["registry", "metrics", "bridge"])
+@pytest.mark.parametrize("version", ["", " HTTP/0.9", " HTTP/2.0", " HTTP/3.0"])
+def test_another_version_of_http_is_refused(targets: dict[str, Target], server: str, version: str) -> None:
+    with Talk(targets[server].port) as talk:
+        talk.send(f"GET {targets[server].path}{version}\r\nHost: x\r\n\r\n")
+        answer = talk.answer()
+        assert answer is not None
+        assert answer.status == 400
         assert talk.answer() is None
 
 

@@ -25,6 +25,7 @@ CHUNK_BYTES = 64 * 1024
 BAD_REQUEST, UNAUTHORIZED, TOO_LARGE, HEAD_TOO_LARGE, INTERNAL, BUSY = 400, 40101, 413, 431, 50001, 503
 NO_METHOD, UNSUPPORTED, NOT_IMPLEMENTED = 405, 415, 501
 OLD = "1.0"
+VERSIONS = (OLD, "1.1")
 CLOSE, KEEP_ALIVE = b"Connection: close\r\n", b"Connection: keep-alive\r\n"
 ONCE = frozenset({b"authorization", b"host", b"expect"})  # headers that come once
 CHALLENGE = b'WWW-Authenticate: Basic realm="schema registry"\r\n'
@@ -163,8 +164,8 @@ class Incoming:
                 method = self._parser.get_method()
                 if method == b"CONNECT":
                     raise RegistryError(BAD_REQUEST, "this is no proxy") from None
-                rest = rest[upgrade.args[0] :]
-                lines = [b"%b %b HTTP/1.1" % (method, self._url), *(b"%b: %b" % each for each in self._fields if each[0] != b"upgrade")]
+                rest, version = rest[upgrade.args[0] :], self._parser.get_http_version().encode()
+                lines = [b"%b %b HTTP/%b" % (method, self._url, version), *(b"%b: %b" % each for each in self._fields if each[0] != b"upgrade")]
             self._begin()
             self._taken = len(rest)
             self._parser = httptools.HttpRequestParser(self)
@@ -198,7 +199,10 @@ class Incoming:
 
     def on_headers_complete(self) -> None:
         self._in_body = True
-        is_old = self._parser.get_http_version() == OLD
+        version = self._parser.get_http_version()
+        if version not in VERSIONS:  # its parser knows those that have no headers, or other frames
+            raise RegistryError(BAD_REQUEST, "this is not HTTP/1.1")
+        is_old = version == OLD
         coding = [value.strip().lower() for name, value in self._fields if name == b"transfer-encoding"]
         if coding and is_old:
             raise RegistryError(BAD_REQUEST, "HTTP/1.0 has no Transfer-Encoding")
