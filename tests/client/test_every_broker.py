@@ -103,6 +103,21 @@ def test_a_silent_broker_gives_way_to_the_next_one_and_is_asked_last(cluster: Cl
     assert asked == [first, others[0], others[0]]
 
 
+def test_a_silent_broker_with_two_addresses_is_waited_for_once(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("raftka.client.blocking.client.QUICK_S", 0.2)
+    given = addresses_of(cluster.bootstrap_servers.replace("127.0.0.1", "localhost"))
+    cluster.pause(1)
+    with Client(given, "test") as client:
+        asked = []
+        ask_at = client.ask_at
+        monkeypatch.setattr(client, "ask_at", lambda address, *rest: asked.append(address) or ask_at(address, *rest))  # type: ignore[func-returns-value]
+        client.refresh([])
+        assert not set(client.brokers.values()) & set(given)
+        client.refresh([])
+
+    assert asked == [given[0], given[1], given[1]]
+
+
 @pytest.mark.parametrize("words", [("groups", "list"), ("transactions", "list"), ("transactions", "find-hanging"), ("cluster", "describe")])
 @pytest.mark.parametrize("how", ["killed", "silent"])
 def test_commands_that_ask_all_brokers_end_with_what_the_living_say(cluster: Cluster, words: tuple[str, ...], how: str) -> None:

@@ -85,6 +85,7 @@ class Client:
         self.missing: set[str] = set()  # topics that were asked for and not known
         self.client_id, self._answer_s, self.security = client_id, answer_s, security
         self._silent: set[Address] = set()  # they did not answer the last question in time
+        self._answered: Address | None = None  # the broker that answered the last question for any broker
         self._idle: dict[Address, list[Connection]] = {}
         self._controller = -1
         self._coordinators: dict[tuple[int, str], Address] = {}  # by the type of key
@@ -143,10 +144,12 @@ class Client:
     def ask_any(self, api: Api[Req, Resp], row: Req, version: int | None = None) -> Resp:
         """The first broker that answers. Raises OSError: a broker that was silent says more than one that is not there.
 
-        A broker that is silent gives way to the next one, where that changes nothing, and is asked last from then on.
+        A broker that is silent gives way to the next one, where that changes nothing, and is asked last from then on. The one
+        that has answered is asked first: a silent one may have two addresses, that of the bootstrap list and its own.
         """
         failures: list[OSError] = []
-        addresses = sorted(dict.fromkeys([*self.brokers.values(), *self.bootstrap]), key=self._silent.__contains__)
+        known = dict.fromkeys([*self.brokers.values(), *self.bootstrap])
+        addresses = sorted(known, key=lambda each: (each in self._silent, each != self._answered))
         quick_s = min(QUICK_S, self._answer_s) if len(addresses) > 1 and api.name.startswith(READS) else None
         for answer_s in (quick_s, None) if quick_s is not None else (None,):
             for address in addresses:
@@ -158,6 +161,7 @@ class Client:
                         self._silent.add(address)
                 else:
                     self._silent.discard(address)
+                    self._answered = address
                     return answer
             if not self._silent.intersection(addresses):
                 break  # no broker is there that could answer later
