@@ -52,9 +52,13 @@ class Project:
         return Path(match[1]) / "raftka.lock" if match else self.state / "lock"
 
     def definitions(self) -> Iterator[Path]:
-        """As spark-pipelines finds them, in an order that does not change."""
+        """As spark-pipelines finds them, in an order that does not change. Raises OptionRefused."""
         for pattern in self.libraries:
-            yield from sorted(path for path in self.folder.glob(pattern) if path.is_file() and "__pycache__" not in path.parts)
+            try:
+                found = sorted(path for path in self.folder.glob(pattern) if path.is_file())
+            except (NotImplementedError, OSError, ValueError) as error:
+                raise OptionRefused(f"libraries of {self.folder}: the pattern {pattern!r:.200} cannot be used: {error}") from None
+            yield from (path for path in found if "__pycache__" not in path.parts)
 
 
 def init(kind: str, folder: Path, bootstrap: str, config: Path | None = None) -> None:

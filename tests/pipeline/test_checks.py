@@ -1,9 +1,12 @@
 """What is wrong with a project is told in a sentence, before Spark starts; and a start ends when it is told to. No Spark."""
 
+import copy
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -12,6 +15,7 @@ pytest.importorskip("yaml", reason="needs raftka[pipeline]")
 pytest.importorskip("fastavro", reason="needs raftka[pipeline]")
 
 from raftka.cli.commands import root
+from raftka.json_values import Json
 from raftka.pipeline.errors import OptionRefused, PipelineError
 from raftka.pipeline.project import init, load_project
 from raftka.pipeline.running.checks import check
@@ -61,6 +65,7 @@ STREAMS = {
     "partitions: 1": ("partitions: one", "dead_letters.partitions is 'one'"),
     "fences: fences.geojson": ("fences: nowhere.geojson", "nowhere.geojson is no GeoJSON"),
     "history: {from: minutes,": ("history: {from: minutes, too: 1,", "page.history has too, which means nothing"),
+    "{from: minutes,": ("{from: [minutes],", "page.history.from is ['minutes']: one of the outputs"),
     "page:": ("page: [", "is no YAML"),
     "# security: client.properties": ("security: nowhere.properties", "nowhere.properties cannot be read"),
 }
@@ -74,6 +79,30 @@ def test_mistakes_in_streams_are_found(folder: Path, old: str) -> None:
     assert said in refusal(folder)
 
 
+def _places(value: Json, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, each in items:
+        yield from _places(each, (*path, name))
+
+
+@pytest.mark.parametrize("odd", [None, 7, [{}], {"a": []}], ids=str)
+@pytest.mark.parametrize("name", ["streams.yml", "spark-pipeline.yml"])
+def test_a_value_of_another_kind_is_refused_in_a_sentence_wherever_it_stands(folder: Path, name: str, odd: Json) -> None:
+    import yaml
+
+    good = yaml.safe_load((folder / name).read_text())
+    for *path, last in filter(None, _places(good)):
+        told = copy.deepcopy(good)
+        within = told
+        for each in path:
+            within = within[each]
+        within[last] = odd
+        (folder / name).write_text(yaml.safe_dump(told))
+        with suppress(PipelineError):  # some places take it
+            check(load_project(folder))
+
+
 def test_mistakes_in_the_spec_are_found(folder: Path) -> None:
     spec = folder / "spark-pipeline.yml"
     good = spec.read_text()
@@ -81,6 +110,8 @@ def test_mistakes_in_the_spec_are_found(folder: Path) -> None:
         good.replace("configuration:", "configurations:"): "has configurations, which means nothing: is it configuration",
         good.replace("include: transformations/**", "includes: x"): "libraries are to be a list of",
         good.replace("include: transformations/**", "include: nowhere/**"): "has no definitions",
+        good.replace("include: transformations/**", "include: /elsewhere/**"): "the pattern '/elsewhere/**/*' cannot be used",
+        good.replace("include: transformations/**", "include: trans**"): "the pattern 'trans**' cannot be used",
         f"{good}catalog: hive\n": "has the catalog hive: `raftka pipeline run` has spark_catalog alone",
         good.replace("name: trucks", "name: [trucks]"): "name is ['trucks']",
         f"{good}name: other\n": "name is there twice",

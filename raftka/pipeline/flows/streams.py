@@ -345,11 +345,10 @@ def _history(told: object, outputs: Sequence[Output]) -> History | None:
     history = _mapping(told, "page.history")
     _refuse_unknown(history, HISTORY, "page.history")
     lakes = {each.name: each for each in outputs if each.path is not None}
-    if history.get("from") not in lakes:
-        raise OptionRefused(
-            f"page.history.from is {history.get('from')!r}: one of the outputs with delta, {', '.join(lakes) or 'of which there is none'}"
-        )
-    lake = lakes[history["from"]]
+    named = history.get("from")
+    if not isinstance(named, str) or named not in lakes:
+        raise OptionRefused(f"page.history.from is {named!r}: one of the outputs with delta, {', '.join(lakes) or 'of which there is none'}")
+    lake = lakes[named]
     storage = {name: value for name, value in lake.options.items() if name.lower().startswith("storage.")}
     return History(str(lake.path), _column(history.get("at", "_timestamp")), _column(history.get("key", "truck")), storage)
 
