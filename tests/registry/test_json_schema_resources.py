@@ -158,6 +158,24 @@ def test_a_reference_may_refer_to_others_by_its_own_uri() -> None:
     assert parse({"$ref": "truck"}, ("truck", truck), ("plate", plate))
 
 
+def test_a_reference_without_a_schema_keyword_is_of_the_draft_of_its_referrer() -> None:
+    def schema(kind: str, draft: str = DRAFT_2020) -> json_schema.JsonSchema:
+        closed = {"allOf": [{"properties": {"size": {"type": kind}}}], "unevaluatedProperties": False}
+        bundled = {"$id": "http://x/other", "$ref": "part", "$defs": {"part": {"$id": "part", **closed}}}
+        return parse({"$schema": draft, "properties": {"a": {"$ref": "other.json"}}}, ("other.json", bundled))
+
+    assert json_schema.problems(schema("integer"), schema("number")) != []
+    assert json_schema.problems(schema("number"), schema("integer")) == []
+    with pytest.raises(InvalidSchema, match="part leads to no schema"):
+        schema("number", DRAFT_7)  # which knows no $defs
+
+
+def test_a_reference_that_is_none_of_its_referrers_draft_is_of_draft_7() -> None:
+    row = {"items": [{"type": "number"}], "additionalItems": False}
+
+    assert parse({"$schema": DRAFT_2020, "$ref": "row.json"}, ("row.json", row)).documents
+
+
 def test_a_dynamic_reference_leads_to_the_outermost_anchor() -> None:
     tree = {
         "$id": "tree.json",

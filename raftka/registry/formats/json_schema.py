@@ -1,6 +1,7 @@
 """JSON Schemas of drafts 4, 6, 7, 2019-09 and 2020-12: valid by their metaschema, each `$ref` leads to something, and no URL is ever fetched."""
 
 from collections.abc import Container, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 
@@ -46,10 +47,11 @@ class JsonSchema:
 
 def parse(text: str, references: Sequence[Reference], *, new: bool = True) -> JsonSchema:
     check_size(text, references)
-    documents = Documents(_document("", text))
+    root = _document("", text)
+    documents = Documents(root)
     for reference in references:
         try:
-            documents.add(_document(reference.name, reference.text))
+            documents.add(_document(reference.name, reference.text, root.draft))
         except InvalidSchema as error:
             raise InvalidSchema(f"reference {reference.name[:100]}: {error}") from None
     _check_resources(documents)
@@ -64,8 +66,16 @@ def problems(reader: Parsed, writer: Parsed) -> list[str]:
     return pairs.compare(*root, rules.expand)
 
 
-def _document(name: str, text: str) -> Document:
+def _document(name: str, text: str, before: int = DEFAULT_DRAFT) -> Document:
+    """`before`: the draft of the schema that refers to it. Without a `$schema` of its own it is of that one, if it is valid there.
+
+    That is what Confluent's registry does for a schema of 2019-09 or 2020-12; for older ones all others are of draft 7.
+    """
     value = json_text.read(text)
+    if before > DEFAULT_DRAFT and isinstance(value, dict) and "$schema" not in value:
+        with suppress(InvalidSchema):
+            _validate(value, before)
+            return Document(name, value, before)
     return Document(name, value, draft_of(value, DEFAULT_DRAFT))
 
 
