@@ -229,7 +229,7 @@ def test_several_requests_of_a_connection_are_answered_in_order(cluster: Cluster
     assert all(reply.is_there for reply in replies)
 
 
-@pytest.mark.parametrize("servers", ["bad", ":9092", "host:", "host:x", "a:1,b"])
+@pytest.mark.parametrize("servers", ["bad", ":9092", "host:", "host:x", "host:0", "host:65536", "a:1,b"])
 def test_an_invalid_address_is_refused(servers: str) -> None:
     with pytest.raises(ValueError, match="is not host:port"):
         addresses_of(servers)

@@ -54,6 +54,7 @@ def test_durations(text: str, ms: int) -> None:
 WRONG = [
     ({"kafka.bootstrap.servers": ""}, "kafka.bootstrap.servers is missing"),
     ({"kafka.bootstrap.servers": "a"}, "'a' is not host:port"),
+    ({"kafka.bootstrap.servers": "a:1,b:65536"}, "'b:65536' is not host:port"),
     ({"subscribe": ""}, "exactly one of subscribe .* none is given"),
     ({"assign": '{"t": [0]}'}, "assign and subscribe are given"),
     ({"startingOffset": "earliest"}, "there is no option startingoffset: is it startingOffsets"),

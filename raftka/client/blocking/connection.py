@@ -19,6 +19,7 @@ from raftka.wire.schema import AnyApi, Api, Req, Resp
 CONNECT_S = 5.0
 ANSWER_S = 40.0  # a broker may hold an answer for 30 s, as Kafka's request.timeout.ms has it
 BUFFER_BYTES = 64 * 1024
+HIGHEST_PORT, DIGITS = 65_535, 5  # of a port
 
 
 class Broken(OSError):
@@ -159,7 +160,7 @@ def addresses_of(servers: str) -> list[Address]:
     found = []
     for server in filter(None, map(str.strip, servers.split(","))):
         host, _, port = server.rpartition(":")
-        if not host or not port.isdecimal():
+        if not host or not port.isdecimal() or len(port) > DIGITS or not 1 <= int(port) <= HIGHEST_PORT:
             raise ValueError(f"{server!r} is not host:port")
         found.append((host.strip("[]"), int(port)))
     return found
