@@ -144,9 +144,13 @@ def remove_checkpoints(project: Project, name: str) -> None:
 
 @contextmanager
 def held(project: Project) -> Iterator[int]:
-    """The lock's descriptor, for children that should hold it too. Raises Busy."""
-    project.lock_file.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(project.lock_file, os.O_RDWR | os.O_CREAT, 0o644)
+    """The lock's descriptor, for children that should hold it too. Raises Busy, and PipelineError for folders that cannot be written to."""
+    try:
+        project.state.mkdir(exist_ok=True)
+        project.lock_file.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(project.lock_file, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise PipelineError(f"the project {project.folder} with the storage {project.storage} cannot be written to: {error}") from None
     try:
         _take(project, descriptor)
         os.ftruncate(descriptor, 0)

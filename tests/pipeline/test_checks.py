@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ pytest.importorskip("fastavro", reason="needs raftka[pipeline]")
 from raftka.cli.commands import root
 from raftka.json_values import Json
 from raftka.pipeline.errors import OptionRefused, PipelineError
-from raftka.pipeline.project import init, load_project
+from raftka.pipeline.project import held, init, load_project
 from raftka.pipeline.running.checks import check
 
 Change = Callable[[str], str]
@@ -149,6 +150,24 @@ def test_a_broken_project_starts_no_java(folder: Path, monkeypatch: pytest.Monke
         assert done.exit_code == 1
         assert done.output == f"Error: {folder}/streams.yml: trucks has topc, which means nothing: is it topic?\n"
     assert not (folder / ".raftka" / "status.json").exists()
+
+
+def test_a_project_whose_declarations_are_missing_is_refused(folder: Path) -> None:
+    (folder / "streams.yml").unlink()
+
+    assert "streams.yml is not there" in refusal(folder)
+
+
+@pytest.mark.parametrize("place", ["storage", "project"])
+def test_folders_that_cannot_be_written_to_are_told_in_a_sentence(folder: Path, place: str) -> None:
+    (folder / "file").touch()
+    if place == "storage":
+        project = replace(load_project(folder), storage=(folder / "file" / "storage").as_uri())
+    else:
+        project = replace(load_project(folder), folder=folder / "file")
+
+    with pytest.raises(PipelineError, match=r"cannot be written to: .*Not a directory"), held(project):
+        pass
 
 
 def test_the_check_imports_no_spark(folder: Path) -> None:

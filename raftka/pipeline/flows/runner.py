@@ -57,7 +57,6 @@ def run(
         logging.getLogger(noisy).setLevel(logging.CRITICAL + 1)
     project = load_project(folder)
     check(project)
-    project.state.mkdir(exist_ok=True)
     try:
         with ExitStack() as held_open:
             with stopping.start():

@@ -25,9 +25,10 @@ RECORDS = {"key": "string", "value": "string"}  # columns of a sink, when only i
 
 
 def check(project: Project) -> None:
-    """Raises OptionRefused."""
+    """Raises PipelineError."""
     definitions = list(project.definitions())
-    found = load(project.folder / STREAMS) if (project.folder / STREAMS).is_file() else None
+    wanted = (project.folder / STREAMS).exists() or any(f'"{STREAMS}"' in path.read_text(errors="replace") for path in definitions)
+    found = load(project.folder / STREAMS) if wanted else None
     added = list(statements(project.folder))
     if not definitions and not added:
         raise OptionRefused(f"{project.folder} has no definitions: `libraries` of its spec names none that is there")
