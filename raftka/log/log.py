@@ -18,7 +18,7 @@ from raftka.log.producers.transactional_log import TransactionalLog
 from raftka.log.recovery import Cut, Recovered, recover
 from raftka.log.retention import outlived
 from raftka.log.segments.scan import READ_BYTES, Header, first_with_records
-from raftka.log.segments.search import Found, first_at_or_after, first_of_largest
+from raftka.log.segments.search import Found, Steps, at_once, first_at_or_after, first_of_largest
 from raftka.log.segments.times import time_in
 from raftka.log.validation import Prepared, one_batch, repair, restamp
 from raftka.runtime.interfaces import Files, FileSpan
@@ -403,12 +403,20 @@ class Log(TransactionalLog):
     # by time
 
     def offset_for_timestamp(self, timestamp: int, up_to: int) -> Found | None:
-        """The first record before the offset `up_to` that is not older (ms). Looks into the batch that has it."""
-        return first_at_or_after(self.segments, timestamp, self.start_offset, self._written_up_to(up_to))
+        """As `search_time`, at once."""
+        return at_once(self.search_time(timestamp, up_to))
 
     def max_timestamp_offset(self, up_to: int) -> Found | None:
-        """The first record that has the largest timestamp; None when no record has one, or it is not before the offset `up_to`."""
-        return first_of_largest(self.segments, self.start_offset, self._written_up_to(up_to))
+        """As `search_largest`, at once."""
+        return at_once(self.search_largest(up_to))
+
+    def search_time(self, timestamp: int, up_to: int) -> Steps[Found | None]:
+        """The first record before the offset `up_to` that is not older (ms). Looks into the batch that has it. Raises OSError."""
+        return (yield from first_at_or_after(self.segments, timestamp, self.start_offset, self._written_up_to(up_to)))
+
+    def search_largest(self, up_to: int) -> Steps[Found | None]:
+        """The first record that has the largest timestamp; None when no record has one, or it is not before the offset `up_to`. Raises OSError."""
+        return (yield from first_of_largest(self.segments, self.start_offset, self._written_up_to(up_to)))
 
     # forgetting
 

@@ -6,13 +6,16 @@ import pytest
 
 from raftka.broker.network.access.authorizer import AllowAll, Resource
 from raftka.broker.network.session import Session
+from raftka.chaos.simulated.workloads.workload import busy
 from raftka.wire.errors import Code
 from raftka.wire.messages.epochs import OFFSET_FOR_LEADER_EPOCH
 from raftka.wire.messages.list_offsets import EARLIEST, LATEST, LIST_OFFSETS, MAX_TIMESTAMP
 from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.records import build_batch
 from raftka.wire.rows import Row
 from tests.broker.requests import batch, list_offsets, produce, produced
-from tests.broker.stage import Stage
+from tests.broker.stage import Stage, Wire
+from tests.broker.turns import TURN_CALLS, counting, most_calls
 
 RECORDS, COMMITTED = 10, 6
 CONSUMER, DEBUGGER = -1, -2
@@ -89,3 +92,42 @@ def test_epochs_are_told_to_brokers_and_to_who_may_describe_the_topic(stage: Sta
     ((row,),) = [topic.partitions for topic in answer.topics]
     assert isinstance(row, Row)
     assert (row.error_code, row.end_offset) == (code, -1 if code else RECORDS)
+
+
+# a batch of very many records
+
+
+def large(stage: Stage, count: int) -> Wire:
+    """A topic with one batch, in which each record is a millisecond younger than the one before."""
+    stage.create("large")
+    wire = stage.wire()
+    records = bytes(build_batch([(b"k", b"v", [], TIME_MS + at) for at in range(count)], compression=4))
+    assert produced(wire.ask(PRODUCE, produce("large", records))).error_code == 0
+    return wire
+
+
+@pytest.mark.parametrize("timestamp", [TIME_MS + 29_999, MAX_TIMESTAMP])
+def test_a_search_within_a_large_batch_keeps_no_turn(timestamp: int) -> None:
+    with counting() as calls, Stage() as stage:
+        large(stage, 30_000)
+        answer = most_calls(calls, stage, LIST_OFFSETS, list_offsets("large", timestamp))
+
+        assert answer is not None
+        assert answer.topics[0].partitions[0].offset == 29_999
+        assert calls.total > 3 * TURN_CALLS
+        assert calls.most <= TURN_CALLS
+
+
+def test_a_search_ends_with_its_partition() -> None:
+    with Stage() as stage:
+        wire = large(stage, 30_000)
+        with busy():
+            wire.request(LIST_OFFSETS, list_offsets("large", TIME_MS + 29_999))
+            replicas = stage.nodes[1].replicas
+            stage.wait(lambda: stage.nodes[1].dispatcher.long_work.handled == "ListOffsets")
+            there = replicas.partitions.pop(("large", 0))
+            row = wire.answer(LIST_OFFSETS).topics[0].partitions[0]
+            replicas.partitions["large", 0] = there
+
+        assert (row.error_code, row.offset) == (Code.NOT_LEADER_OR_FOLLOWER, -1)
+        assert not stage.nodes[1].logs.offline

@@ -51,7 +51,7 @@ def list_offsets(request: Request[ListOffsetsRequest], services: Services) -> St
         rows = request.encoded_rows(response.topics.partitions)
         for partition in topic.partitions:
             if (count := times.pop(partition.partition_index, 0)) > 0:
-                rows.add(_partition(request, services, topic.name, partition, repeated=count > 1))
+                rows.add((yield from _partition(request, services, topic.name, partition, repeated=count > 1)))
             yield
         topics.add(response.topics(name=topic.name, partitions=rows))
         yield
@@ -60,12 +60,12 @@ def list_offsets(request: Request[ListOffsetsRequest], services: Services) -> St
 
 def _partition(
     request: Request[ListOffsetsRequest], services: Services, topic: str, partition: ListOffsetsPartition, *, repeated: bool
-) -> ListOffsetsPartitionResponse:
+) -> Steps[ListOffsetsPartitionResponse]:
     row = response.topics.partitions(partition_index=partition.partition_index, error_code=0)
     try:
         if repeated:
             raise KafkaError(Code.INVALID_REQUEST)
-        row.timestamp, row.offset, row.leader_epoch = _find(request, services, topic, partition)
+        row.timestamp, row.offset, row.leader_epoch = yield from _find(request, services, topic, partition)
     except KafkaError as error:
         row.error_code = int(error.code)
         if request.version < 5 and error.code is Code.OFFSET_NOT_AVAILABLE:
@@ -73,7 +73,7 @@ def _partition(
     return row
 
 
-def _find(request: Request[ListOffsetsRequest], services: Services, topic: str, asked: ListOffsetsPartition) -> Found:
+def _find(request: Request[ListOffsetsRequest], services: Services, topic: str, asked: ListOffsetsPartition) -> Steps[Found]:
     timestamp: int = asked.timestamp
     check(request, "DESCRIBE", topic)
     if timestamp < 0 and SINCE.get(timestamp, 99) > request.version:
@@ -87,8 +87,19 @@ def _find(request: Request[ListOffsetsRequest], services: Services, topic: str, 
         remember(request, partition)
     if consumer and not partition.leading().knows_its_end and timestamp not in (EARLIEST, EARLIEST_LOCAL):
         raise KafkaError(Code.OFFSET_NOT_AVAILABLE)
+    end = _readable(partition, request.body.isolation_level) if consumer else partition.log.end_offset
+    log = partition.log
     try:
-        return _special(partition, timestamp, _readable(partition, request.body.isolation_level) if consumer else partition.log.end_offset)
+        steps = _special(partition, timestamp, end)
+        while True:
+            next(steps)
+            yield
+            if services.replicas.find(topic, asked.partition_index) is not partition or partition.log is not log:
+                raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER)  # its log may be closed by now
+            if request.body.replica_id != DEBUGGER:
+                partition.leading()
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]
     except OSError as error:
         services.care.directory_failed(partition.home, error)
         raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(error)) from error
@@ -98,7 +109,7 @@ def _readable(partition: Partition, isolation_level: int) -> int:
     return partition.last_stable_offset if isolation_level == READ_COMMITTED else partition.high_watermark
 
 
-def _special(partition: Partition, timestamp: int, end: int) -> Found:
+def _special(partition: Partition, timestamp: int, end: int) -> Steps[Found]:
     log = partition.log
     if timestamp == LATEST:
         return -1, end, partition.leader_epoch
@@ -106,7 +117,7 @@ def _special(partition: Partition, timestamp: int, end: int) -> Found:
         return -1, log.start_offset, _epoch(partition, log.start_offset)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NOT_FOUND
-    found = log.max_timestamp_offset(end) if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp, end)
+    found = yield from (log.search_largest(end) if timestamp == MAX_TIMESTAMP else log.search_time(timestamp, end))
     return NOT_FOUND if found is None else found
 
 
