@@ -20,7 +20,7 @@ from raftka.log.producers.state import BATCHES_REMEMBERED, ProducerState
 from raftka.log.segments.scan import Header, headers
 from raftka.log.segments.segment import Segment, segment_path
 from raftka.runtime.interfaces import Files
-from raftka.wire.records import CONTROL, LOG_APPEND_TIME, LOG_OVERHEAD_BYTES, TRANSACTIONAL, records_of
+from raftka.wire.records import CONTROL, LOG_OVERHEAD_BYTES, TRANSACTIONAL, records_of
 
 SEARCHES = 8  # timestamps that are searched for, and read positions that are tried
 FEW_SEARCHES = 3  # where many copies of one log are looked at
@@ -172,10 +172,6 @@ def _times(log: Log, batches: Sequence[Scanned], searches: int) -> list[str]:
 def _first(batches: Sequence[Scanned], timestamp: int, start: int) -> int | None:
     for batch in batches:
         if batch.last < start or batch.timestamp < timestamp:
-            continue
-        if batch.header[5] & LOG_APPEND_TIME:
-            if batch.base >= start:
-                return batch.base
             continue
         for record in records_of(batch.data):
             if record.offset >= start and record.timestamp >= timestamp:
