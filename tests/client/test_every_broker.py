@@ -134,8 +134,11 @@ def test_commands_that_ask_all_brokers_end_with_what_the_living_say(cluster: Clu
     assert "Traceback" not in err
 
 
-def test_settings_of_living_brokers_are_shown_beside_a_dead_one(cluster: Cluster) -> None:
-    cluster.pause(1)
+@pytest.mark.parametrize("how", ["silent", "fenced"])
+def test_settings_of_living_brokers_are_shown_beside_a_dead_one(cluster: Cluster, client: Client, how: str) -> None:
+    cluster.pause(1) if how == "silent" else cluster.kill(1)
+    while how == "fenced" and (1 in client.brokers or not client.brokers):
+        client.refresh([])
     code, out, err = run("configs", "describe", "broker", "1", "2", "--all", "--bootstrap-server", cluster.bootstrap_servers)
 
     assert code == 1

@@ -91,6 +91,7 @@ def old_sarama(toolchains: Toolchains) -> Program:
     return or_skip(toolchains.old_sarama)
 
 
+@pytest.fixture(scope="session")
 def franz_go_tests(toolchains: Toolchains) -> Program:
     return or_skip(toolchains.franz_go_tests)
 

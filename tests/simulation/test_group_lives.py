@@ -101,7 +101,7 @@ def test_a_life_at_work_is_the_same_each_time() -> None:
 
 
 def test_the_command_runs_and_replays_lives_of_groups() -> None:
-    known = ["groups", "consumer-groups", "compaction", "transactions", "security", "sessions"]
+    known = ["groups", "consumer-groups", "compaction", "archive", "left-alone", "transactions", "bursts", "security", "sessions"]
     assert list(WORKS) == known, "the last one is the bridge's, by its entry point"
     unknown = CliRunner().invoke(chaos, ["sim", "--work", "nothing"])
     assert unknown.exit_code == 2

@@ -64,7 +64,7 @@ def test_stats(bridge: Any, cluster: Cluster) -> None:
 def test_an_error_is_a_sentence(bridge: Any) -> None:
     for command, text in (
         ("get /nobody", "/nobody: there is no such znode"),
-        ("ls /config/brokers", "/config/brokers: not allowed"),
+        ("ls /delegation_token", "/delegation_token: not allowed"),
         ("ls nobody", "nobody: not a path"),
         ("ls / --bridge 127.0.0.1:1", "no bridge answers at 127.0.0.1:1"),
         ("ls / --bridge here", "no bridge answers at here"),

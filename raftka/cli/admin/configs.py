@@ -7,7 +7,7 @@ from raftka.cli.admin.client import connect, finish, sentence
 from raftka.cli.output import CommandFailed, command, show
 from raftka.client.blocking.client import Client, check
 from raftka.client.blocking.connection import Unsupported
-from raftka.client.blocking.every_broker import Answers, ask_brokers
+from raftka.client.blocking.every_broker import NOT_ALIVE, Answers, ask_brokers, fenced_brokers
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.configs import (
     ALTER_CONFIGS,
@@ -141,8 +141,11 @@ def _of_brokers(client: Client, kind: str, names: Sequence[str]) -> Answers[Desc
     """All brokers that live at once: a dead one holds up no other."""
     if kind not in ("broker", "broker-logger"):
         return Answers()
-    living = [name for name in names if name.isdecimal() and int(name) in client.brokers]
-    return ask_brokers(client, DESCRIBE_CONFIGS, {int(name): _question(kind, name) for name in living})
+    asked = {int(name): _question(kind, name) for name in names if name.isdecimal()}
+    answers = ask_brokers(client, DESCRIBE_CONFIGS, {each: row for each, row in asked.items() if each in client.brokers})
+    if asked.keys() - client.brokers.keys():
+        answers.missing |= {each: NOT_ALIVE for each in fenced_brokers(client) if each in asked and each not in answers.of}
+    return answers
 
 
 def _question(kind: str, name: str) -> DescribeConfigsRequest:

@@ -14,6 +14,7 @@ from raftka.wire.messages.cluster import DESCRIBE_CLUSTER
 from raftka.wire.schema import Api, Req, Resp
 
 WITHIN_S = 2.5  # so that a command with a dead broker ends in less than 5 s
+NOT_ALIVE = "it is registered and not alive"
 TRIES, PAUSE_S = 3, 0.1  # of a broker that refuses connections or ends them
 
 
@@ -34,7 +35,7 @@ def ask_every_broker(
     answers = ask_brokers(client, api, dict.fromkeys(client.brokers, row), passing=passing, within_s=within_s)
     for node_id in fenced_brokers(client):
         if node_id not in answers.of:
-            answers.missing[node_id] = "it is registered and not alive"
+            answers.missing[node_id] = NOT_ALIVE
     return answers
 
 
