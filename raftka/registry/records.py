@@ -234,7 +234,11 @@ def _key(kind: str, **rest: object) -> bytes:
 
 
 def _bytes(value: Json) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+    """Half of a surrogate pair, which another writer of the topic may have left, is written escaped, as it came."""
+    try:
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":")).encode()
 
 
 def _mapping(data: bytes) -> JsonObject:

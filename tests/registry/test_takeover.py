@@ -6,6 +6,7 @@ The records are in the formats of Confluent's registries from 3.0 (2016) to 8.2 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -13,7 +14,7 @@ from raftka.client.blocking.client import Client
 from raftka.client.blocking.connection import addresses_of
 from raftka.client.blocking.producer import Producer
 from raftka.json_values import Json
-from raftka.registry.records import read_key
+from raftka.registry.records import read_key, schema_record
 from raftka.registry.server import RegistryServer
 from raftka.registry.state import State
 from raftka.testing import Cluster
@@ -279,6 +280,21 @@ def test_what_is_written_is_read_alike_by_a_new_instance(rest: Rest, raftka_clus
     with raftka_cluster.registry(TOPIC) as second, Rest(second) as other:
         for path in ("/schemas?deleted=true", "/config/old-value", "/schemas?subjectPrefix=:*:"):
             assert other.get(path) == rest.get(path)
+
+
+@pytest.mark.parametrize("name", ["schema", "schemaType", "later"])
+def test_half_of_a_surrogate_pair_keeps_no_version_from_being_deleted(name: str) -> None:
+    """A writer that escapes all but ASCII, as Karapace does, can leave one."""
+    state = State()
+    key, value = schema("t", 1, **{"id": 1, "schema": OLD, name: '"half \ud800"'})
+    state.apply(compact(key), json.dumps(value).encode())
+    (there,) = state.versions("t")
+
+    for written in state.rewritten([schema_record(replace(there, deleted=True))]):
+        state.apply(*written)
+        assert json.loads(written[1] or b"") == {**value, "deleted": True}
+
+    assert [each.deleted for each in state.versions("t", deleted=True)] == [True]
 
 
 @pytest.mark.parametrize("kind", ["CONFIG", "MODE"])
