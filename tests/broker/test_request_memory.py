@@ -12,6 +12,7 @@ from raftka.wire.frame import encode_request
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.list_offsets import LIST_OFFSETS
 from raftka.wire.messages.metadata import METADATA
+from raftka.wire.messages.offsets import OFFSET_FETCH
 from raftka.wire.rows import Row
 from raftka.wire.schema import AnyApi
 from tests.broker.stage import Stage
@@ -35,6 +36,10 @@ def list_offsets(count: int) -> Row:
     return LIST_OFFSETS.request(topics=[topic(name="t", partitions=[topic.partitions(partition_index=i, timestamp=1) for i in range(count)])])
 
 
+def offset_fetch(count: int) -> Row:
+    return OFFSET_FETCH.request(groups=[OFFSET_FETCH.request.groups(group_id=f"g{i}", topics=[]) for i in range(count)])
+
+
 @pytest.fixture(scope="module")
 def stage() -> Iterator[Stage]:
     with Stage(auto_create_topics_enable="false") as stage:
@@ -50,6 +55,7 @@ def stage() -> Iterator[Stage]:
         pytest.param(FETCH, 12, fetch, 600, id="Fetch"),
         pytest.param(METADATA, 12, metadata, 480, id="Metadata"),
         pytest.param(LIST_OFFSETS, 7, list_offsets, 250, id="ListOffsets"),
+        pytest.param(OFFSET_FETCH, 8, offset_fetch, 600, id="OffsetFetch"),
     ],
 )
 def test_an_entry_takes_little_memory(stage: Stage, api: AnyApi, version: int, make: Callable[[int], Row], most: int) -> None:
@@ -68,5 +74,5 @@ def test_an_entry_takes_little_memory(stage: Stage, api: AnyApi, version: int, m
         tracemalloc.stop()
 
     assert frame is not None
-    assert len(frame) > 20 * ENTRIES
+    assert len(frame) > 9 * ENTRIES
     assert (peak - before) / ENTRIES <= most

@@ -80,14 +80,16 @@ def _size(command: FetchOffsets) -> int:
 
 
 class _OneGroup:
-    """What is asked of one group: the commands to its coordinator, and the topics that the client may not know."""
+    """What is asked of one group: the commands to its coordinator, and the topics that the client may not know. A request may have 100,000."""
+
+    __slots__ = ("allowed", "group", "image", "names", "questions", "request")
 
     def __init__(self, request: Request[OffsetFetchRequest], image: MetadataImage, group: OffsetFetchRequest | OffsetFetchRequestGroup) -> None:
         self.request = request
         self.image = image
         self.group = group
-        self.names: list[str | None] = []  # by place, as the request has them; None: nobody's id
-        self.allowed: list[bool] = []
+        self.names: Sequence[str | None] = ()  # by place, as the request has them; None: nobody's id
+        self.allowed: Sequence[bool] = ()
         self.questions = 0
 
     def commands(self) -> Steps[list[FetchOffsets]]:
@@ -98,14 +100,18 @@ class _OneGroup:
         if group.topics is None:
             self.questions = 1
             return [FetchOffsets(group.group_id, None, stable, *member)]
+        if not group.topics:
+            self.questions = 1
+            return [FetchOffsets(group.group_id, (), stable, *member)]
         commands: list[FetchOffsets] = []
         topics: list[FetchTopic] = []
+        self.names, self.allowed = names, may = list[str | None](), list[bool]()
         room = PARTITIONS_OF_COMMAND
         for topic in group.topics:
             name = self._name(topic)
             allowed = name is None or request.may("DESCRIBE", (TOPIC, name))
-            self.names.append(name)
-            self.allowed.append(allowed)
+            names.append(name)
+            may.append(allowed)
             indexes = topic.partition_indexes if allowed else ()
             for first in range(0, len(indexes), PARTITIONS_OF_COMMAND) or (0,):
                 part = tuple(indexes[first : first + PARTITIONS_OF_COMMAND])
