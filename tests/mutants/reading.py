@@ -91,3 +91,24 @@ def interrupted_first_fetch_misses_records(note_slice: Any) -> Any:
         self.interrupted = False
 
     return bug
+
+
+@mutant(FetchSession, "want")
+def session_change_forgets_what_is_new(_: Any) -> Any:
+    """A request notes the partitions that it adds in the list that was there when it began, while another is made: they are not read (once real)."""
+
+    def bug(self: FetchSession, topics: Any) -> Any:
+        partitions, dirty = self.partitions, self.dirty
+        for topic in topics:
+            for row in topic.partitions:
+                key = topic.topic_id if self.by_id else topic.topic, row.partition
+                cached = partitions.get(key)
+                if cached is None:
+                    self.turns += 1
+                    cached = partitions[key] = CachedPartition(self, topic, row, self.turns)
+                cached.fetch_request = row
+                dirty[cached] = None
+                yield
+            yield
+
+    return bug

@@ -17,6 +17,8 @@ from raftka.wire.messages.list_offsets import LIST_OFFSETS
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.topics import DELETE_TOPICS
 from raftka.wire.records import NewRecord, build_batch
+from tests.log.given import append, batch, open_log
+from tests.log.test_reading_compacted import at, copied, first, without_records
 from tests.mutants.directed import finds
 
 BEGUN_MS = 1_700_000_000_000
@@ -486,3 +488,25 @@ def snapshot_has_one_coordinator_epoch() -> None:
     found = {producer_id: producer.coordinator_epoch for producer_id, producer in state.producers.items()}
     assert found == {1: 4, 2: 7, 3: 4}, f"coordinator epochs are mixed up: {found}"
     assert state.snapshot() == written, "the next snapshot tells other producers"
+
+
+@finds
+def search_passes_by_the_rest_of_a_stamped_batch() -> None:
+    """The log begins within a batch that has the broker's time."""
+    log = open_log(message_timestamp_type="LogAppendTime")
+    append(log, batch(10))
+    log.set_start_offset(5)
+    found = log.offset_for_timestamp(0, log.end_offset)
+    assert found is not None, "a search by time finds no record, the first is at 5"
+    assert found.offset == 5, f"a search by time finds {found.offset}, the first is at 5"
+
+
+@finds
+def runs_without_records_outlive_a_truncation() -> None:
+    """A follower copies batches without records, is cut, and copies others in their place."""
+    log = open_log(cleanup_policy="compact")
+    copied(log, without_records(10))
+    assert first(log, 0) == (0, 0)
+    log.truncate_to(3)
+    copied(log, at(3, epoch=1), without_records(6, 4, epoch=1), epoch=1)
+    assert first(log, 0) == (3, 1), "a reader passes by a record"

@@ -1,5 +1,6 @@
 """Directed simulations of what readers are told, followers and clients: see directed.py."""
 
+from raftka.broker.network.long_work import drained
 from raftka.chaos.simulated.clients.client import end_row
 from raftka.chaos.simulated.cluster import CLIENT_PORT
 from raftka.chaos.simulated.scene import TOPIC, Scene
@@ -11,7 +12,7 @@ from raftka.wire.messages.list_offsets import LIST_OFFSETS
 from raftka.wire.messages.metadata import METADATA
 from tests.broker.requests import fetch
 from tests.broker.stage import Stage
-from tests.broker.test_fetch_session import late_records_missed
+from tests.broker.test_fetch_session import Growing, late_records_missed
 from tests.broker.test_transactional_partition import Scene as Producing
 from tests.mutants.directed import finds
 
@@ -109,3 +110,12 @@ def reader_behind_an_open_transaction_is_not_woken() -> None:
 def interrupted_first_fetch_misses_records() -> None:
     with Stage() as stage:
         assert not late_records_missed(stage, wait_ms=0), "a session misses a record that came while its first fetch was interrupted"
+
+
+@finds
+def session_change_forgets_what_is_new() -> None:
+    """Rights change while a request adds partitions to a session: these are read all the same."""
+    growing = Growing()
+    growing.sessions.review()
+    session, _ = drained(growing.steps)
+    assert len(session.dirty) == len(session.partitions), "partitions that a request adds to a session are not read"

@@ -4,8 +4,10 @@ from typing import Any
 
 from raftka.log import validation
 from raftka.log.log import Log
+from raftka.log.segments import search
 from raftka.log.segments.segment import Segment
 from raftka.log.segments.storage import Storage
+from raftka.wire.records import LOG_APPEND_TIME, BatchHeader
 from tests.mutants.registry import mutant
 
 
@@ -45,5 +47,29 @@ def fetch_ends_at_batches_without_records(_: Any) -> Any:
 
     def bug(self: Log, offset: int, max_bytes: int, up_to_offset: int, min_one: bool = True) -> Any:
         return self.read(offset, max_bytes, up_to_offset, min_one)
+
+    return bug
+
+
+@mutant(search, "_records")
+def search_passes_by_the_rest_of_a_stamped_batch(records: Any) -> Any:
+    """With LogAppendTime a batch stands for its first record alone: where DeleteRecords has taken that, a search passes by the others (once real)."""
+
+    def bug(segment: Segment, position: int, header: BatchHeader, start_offset: int) -> Any:
+        if header.attributes & LOG_APPEND_TIME:
+            return iter([search.Found(header.max_timestamp, header.base_offset, header.leader_epoch)])
+        return records(segment, position, header, start_offset)
+
+    return bug
+
+
+@mutant(Storage, "_lower_recovery_point")
+def runs_without_records_outlive_a_truncation(lower: Any) -> Any:
+    """A log that is cut still knows where it had no records: readers pass by those that are appended there."""
+
+    def bug(self: Storage, offset: int) -> None:
+        runs = self._empty_runs.copy()
+        lower(self, offset)
+        self._empty_runs.update(runs)
 
     return bug
