@@ -57,6 +57,7 @@ class Log(TransactionalLog):
         "_prepared",
         "_segment_bytes",
         "_special",
+        "_took_empty",
         "cut",
     )
 
@@ -65,6 +66,7 @@ class Log(TransactionalLog):
         self.cut: Cut | None = found.cut  # what recovery took away
         self._epoch = found.epochs.latest
         self._prepared: Prepared | None = None
+        self._took_empty = False  # batches without records, from a leader that has compacted, perhaps before the topic's policy changed
 
     @classmethod
     def open(
@@ -309,6 +311,7 @@ class Log(TransactionalLog):
             self._make_room(size, timestamp, next_offset, max(timestamp, self.active.created_ms, now_ms))
         if batch_epoch != self._epoch:
             self._note_epoch(batch_epoch, base)
+        self._took_empty |= not header[12]
         self._staged.append(batch)
         self.end_offset = next_offset
         self.active.note(self.active.size, size, next_offset - 1, timestamp)
@@ -372,7 +375,8 @@ class Log(TransactionalLog):
 
         A compaction leaves batches without records, for producers and followers. Some clients stand still where they get nothing else.
         """
-        if self.start_offset <= offset < up_to_offset and (offset < self.active.base_offset or self.config.compacted):
+        may_be_empty = offset < self.active.base_offset or self.config.compacted or self._took_empty or self.cleaned_offset
+        if may_be_empty and self.start_offset <= offset < up_to_offset:
             offset = self._next_with_records(offset, up_to_offset)
         return self.read(offset, max_bytes, up_to_offset, min_one)
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from raftka.log.config import LogConfig
 from raftka.log.log import EMPTY_BYTES, RUNS_KEPT, Log
 from raftka.log.segments.scan import READ_BYTES
 from raftka.wire.records import BATCH_HEADER, BATCH_HEADER_BYTES, iterate
@@ -69,6 +70,15 @@ def test_batches_without_records_in_the_active_segment_are_passed_by_too(files: 
 
     assert [first(copy, offset) for offset in range(4)] == [(3, 1)] * 4
     assert first(copy, 0, up_to=3) == (0, 0)
+
+
+def test_batches_without_records_are_passed_by_in_a_topic_that_was_compacted_once(files: MemoryFiles) -> None:
+    log = emptied(files, 3)
+    copy = open_log(cleanup_policy="compact")
+    copied(copy, memoryview(bytearray(content(log.read(0, 1 << 20, 3)[0]))), at(3))
+    copy.configure(LogConfig(cleanup_policy="delete"))
+
+    assert [first(copy, offset) for offset in range(4)] == [(3, 1)] * 4
 
 
 def test_a_tail_without_records_is_given_as_it_is(files: MemoryFiles) -> None:
