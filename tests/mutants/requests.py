@@ -4,7 +4,7 @@ bytes."""
 from typing import Any
 
 from raftka.broker.network import dispatch
-from raftka.broker.network.request import Request
+from raftka.broker.network.request import Delayed, Request
 from raftka.checksum import crc32c
 from raftka.log.log import Log
 from raftka.log.validation import NeedsSchemas, TakesLong
@@ -60,3 +60,14 @@ def late_copies_are_whole(init: Any) -> Any:
 
 part_of(requests_lie_in_the_receive_buffer, TakesLong, "__init__")(late_copies_are_whole)
 part_of(requests_lie_in_the_receive_buffer, NeedsSchemas, "__init__")(late_copies_are_whole)
+
+
+@mutant(Delayed, "__init__")
+def interrupted_handlers_take_a_second_place(init: Any) -> Any:
+    """A handler that is interrupted behind an early answer takes another place among the answers: those behind it wait for ever."""
+
+    def bug(self: Delayed, request: Request[Any], *more: Any) -> None:
+        init(self, request, *more)
+        request.promised = None
+
+    return bug

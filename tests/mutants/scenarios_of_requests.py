@@ -4,6 +4,7 @@ from raftka.wire.messages.produce import PRODUCE
 from tests.broker.requests import produced
 from tests.broker.stage import Stage, decoded
 from tests.broker.test_alike_requests import give, many, one, prepared, told
+from tests.broker.test_long_requests import ask_behind_an_early_answer
 from tests.broker.test_owned_bytes import PARTITIONS, busy, sent
 from tests.broker.test_transactions import Client
 from tests.mutants.directed import finds
@@ -40,4 +41,13 @@ def requests_lie_in_the_receive_buffer() -> None:
         stage.create("t", PARTITIONS)
         client = Client(stage)
         client.init()
-        assert {code for _, code in sent(client, 0)} == {0}, "a partition of a transactional request is refused"
+        for partitions in range(7, 16):  # it is interrupted while it asks, not before
+            assert {code for _, code in sent(client, 0, partitions)} == {0}, "a partition of a transactional request is refused"
+            assert client.end() == 0
+            client.init()
+
+
+@finds
+def interrupted_handlers_take_a_second_place() -> None:
+    with Stage() as stage:
+        ask_behind_an_early_answer(stage)

@@ -38,7 +38,7 @@ def offset_delete(request: Request[OffsetDeleteRequest], services: Services) -> 
         yield
     if topics or not body.topics:
         commands.append(DeleteOffsets(body.group_id, tuple(topics)))
-    questions = [(body.group_id, command, "DELETE", PARTITIONS_OF_COMMAND) for command in commands]
+    questions = [(body.group_id, command, "DELETE", sum([1 + len(part) for _, part in command.topics])) for command in commands]
     return (yield from ask_all(request, services, len(questions), questions, partial(_answer, allowed)))
 
 

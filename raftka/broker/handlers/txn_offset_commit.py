@@ -9,7 +9,7 @@ from itertools import repeat
 import trio
 
 from raftka.broker.coordinators.verification import Question, Refused
-from raftka.broker.handlers.coordinator_request import PARTITIONS_OF_COMMAND, ask_all, check_group
+from raftka.broker.handlers.coordinator_request import ask_all, check_group
 from raftka.broker.handlers.offset_commit import codes_of, parts_of
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import TRANSACTIONAL_ID
@@ -48,7 +48,7 @@ async def txn_offset_commit(request: Request[TxnOffsetCommitRequest], services: 
     except KafkaError as error:
         code = Code.COORDINATOR_NOT_AVAILABLE if request.version < SAYS_LOADING and error.code is Code.COORDINATOR_LOAD_IN_PROGRESS else error.code
         return await request.finish(_rows(request, _codes(services, parts, code), refused))
-    questions = [(body.group_id, command, "READ", PARTITIONS_OF_COMMAND) for command in commands]
+    questions = [(body.group_id, command, "READ", sum([1 + len(each.partitions) for each in command.topics])) for command in commands]
     return await request.finish(ask_all(request, services, len(questions), questions, partial(_answer, refused, commands)))
 
 

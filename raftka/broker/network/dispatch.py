@@ -319,7 +319,7 @@ class Dispatcher:
         """The handler of a long request goes on in later turns; nothing behind it on its connection is looked at meanwhile."""
         connection = request.connection
         request.keep(self.pool)
-        request.slot = request.slot or connection.slot()
+        request.slot = request.slot or request.promised or connection.slot()
         request.goes_on = True
         connection.hold()
 

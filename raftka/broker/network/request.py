@@ -48,7 +48,8 @@ class Delayed:
 
     def __init__(self, request: "Request[Row]", complete_early: Callable[[], None] | None = None) -> None:
         self.request = request
-        self.slot: Slot | None = request.slot or request.connection.slot(complete_early)
+        self.slot: Slot | None = request.slot or request.promised or request.connection.slot(complete_early)
+        request.promised = self.slot
         self.slot.complete_early = complete_early
 
     def complete(self, row: Row) -> None:
@@ -91,6 +92,7 @@ class Request(Generic[Body_co]):
     goes_on: bool = False  # its handler is at work in later turns too
     stays: bool = False  # among the long requests until its answer is written, also when that comes later
     slot: Slot | None = None  # its place among the answers, once it goes on in a later turn
+    promised: Slot | None = None  # the place of a Delayed, which its handler may make before it is interrupted
     meter: Meter | None = field(default=None, repr=False)  # of a client with quotas
 
     def keep(self, pool: FramePool) -> None:
