@@ -203,4 +203,11 @@ REGRESSIONS = (
         " told before another one came, so a follower left the ISR and producers waited. Seed 60006 of swarm found it, on nodes that are busy.",
         "scenario",
     ),
+    Regression(
+        "interrupted_handlers_take_a_second_place",
+        "e6c9f208",
+        "A coordinator refused a request at once, and its handler was interrupted behind that: it took a second place among the answers, which"
+        " nothing filled, and the connection got no more answers. Seed 4 of tests/simulation/test_corruption.py found it.",
+        "scenario",
+    ),
 )
