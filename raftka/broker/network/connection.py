@@ -256,9 +256,7 @@ class ServerConnection:
     def answer(self, parts: Parts, size_bytes: int = 0) -> None:
         """An answer that is there at once; it still leaves behind those before it. Its pieces of files may wait for long: they are pinned."""
         if self.transport is not None:
-            for part in parts:  # `pin`, without its call
-                if part.__class__ is FileSpan:
-                    part.file.pin()
+            pin(parts)
         if self.slots:
             slot = Slot(self)
             slot.parts = parts
