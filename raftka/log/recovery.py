@@ -75,9 +75,8 @@ def recover(
     _finish_swaps(files, directory)
     bases, snapshot_offsets = _sweep(files, directory)
     segments = [Segment(files, directory, base, now_ms, config.index_interval_bytes) for base in bases or [start_offset]]
-    if segments[-1].size:  # it goes on: its age does not begin anew, and what its earlier batches lack is not known
+    if segments[-1].size:  # it goes on: its age does not begin anew
         segments[-1].created_ms = min(now_ms, segments[-2 if len(segments) > 1 else -1].file.modified_ms())
-        segments[-1].timeless = True
     stored = _stored_epochs(files, directory)
     cut = None
     for believed_below in [FOREVER, recovery_point] if clean else [recovery_point]:
@@ -86,6 +85,8 @@ def recover(
         cut = found or cut
         if found is None:
             break  # else whoever said that the shutdown was clean was wrong
+    if segments[-1].size:  # it goes on, also where it was sealed before a cut: what its earlier batches lack is not known
+        segments[-1].timeless = True
     if believed_below > segments[0].base_offset and (stored is None or not _agree(segments, epochs, end)):
         epochs = _epochs_of(segments)
     epochs.truncate_from_end(end + 1)

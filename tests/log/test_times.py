@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from raftka.chaos.simulated.checks.retained import watched
 from raftka.log.log import Log
+from raftka.log.segments.segment import Segment
 from raftka.log.validation import RefusedRecords, TakesLong
 from raftka.wire.records import DELETE_HORIZON, build_batch, read_header
 from raftka.wire.records import seal as sealed
@@ -282,6 +284,55 @@ def test_a_segment_with_records_of_both_kinds_is_kept_as_long_as_the_younger() -
     log = open_log(files, clean=True, recovery_point=2, **RETENTION)
     assert log.delete_old_segments(NOW + 100_000, 2) == 0
     assert log.delete_old_segments(NOW + 110_001, 2) == 1
+
+
+def mixed_and_sealed(files: MemoryFiles) -> Log:
+    """A segment with a late record without a time, and one behind it."""
+    log = open_log(files, index_interval_bytes=1, **RETENTION)
+    append(log, batch(1))
+    files.wall_ms = NOW + 50_000
+    append(log, timeless(), batch(1), batch(1), now=files.wall_ms)
+    log.roll(files.wall_ms)
+    append(log, batch(1, timestamp=files.wall_ms), now=files.wall_ms)
+    assert [segment.base_offset for segment in log.segments] == [0, 4]
+    return log
+
+
+def test_a_sealed_segment_goes_by_the_times_that_there_are_once_its_log_was_opened_again() -> None:
+    files = disk()
+    wrong: list[str] = []
+    with watched(wrong):
+        log = mixed_and_sealed(files)
+        assert log.delete_old_segments(NOW + 100_000, 5) == 0
+        log.close(clean=True)
+        log = open_log(files, clean=True, recovery_point=5, **RETENTION)
+        assert log.delete_old_segments(NOW + 100_000, 5) == 1
+    assert wrong == []
+
+
+def test_the_judge_knows_which_records_without_a_time_a_log_must_remember(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong: list[str] = []
+    with watched(wrong):
+        log = mixed_and_sealed(disk())
+        monkeypatch.setattr(Segment, "largest_timestamp", property(lambda self: self.max_timestamp_known))
+        assert log.delete_old_segments(NOW + 100_000, 5) == 1
+    assert len(wrong) == 1
+
+
+def test_a_sealed_segment_that_a_crash_makes_the_last_keeps_its_records_without_a_time() -> None:
+    files = disk()
+    log = mixed_and_sealed(files)
+    path, size = log.segments[0].file.path, log.segments[0].size
+    log.close(clean=False)
+    file = files.open(path)
+    file.truncate(size - 1)
+    files.wall_ms = NOW + 50_000
+
+    log = open_log(files, recovery_point=3, **RETENTION)
+
+    assert (log.end_offset, len(log.segments)) == (3, 1)
+    assert log.delete_old_segments(NOW + 100_000, 3) == 0
+    assert log.delete_old_segments(NOW + 110_001, 3) == 1
 
 
 def test_records_with_old_times_go_by_their_times() -> None:

@@ -9,19 +9,28 @@ from contextlib import contextmanager
 
 from raftka.chaos.simulated.checks.times import times_of
 from raftka.json_values import JsonObject
+from raftka.log.config import LogConfig
 from raftka.log.log import Log
+from raftka.log.recovery import Recovered
 from raftka.log.segments.scan import headers
 from raftka.log.segments.segment import Segment
+from raftka.runtime.interfaces import Files
 
 
 @contextmanager
 def watched(wrong: list[str]) -> Iterator[None]:
     """While it holds, every retention of every log is judged."""
-    original = Log.delete_oldest
+    beginning, deleting = Log.__init__, Log.delete_oldest
+    noted: dict[int, int] = {}  # from which offset on a log, by its id, remembers that records have no time
+
+    def begin(log: Log, files: Files, directory: str, config: LogConfig, found: Recovered) -> None:
+        beginning(log, files, directory, config, found)
+        noted[id(log)] = log.active.base_offset
 
     def delete_oldest(log: Log, now_ms: int, up_to: int) -> int:
-        before, start, (may, must), why = log.segments[0], log.start_offset, _due(log, now_ms, up_to), _told(log, now_ms, up_to)
-        count = original(log, now_ms, up_to)
+        may, must = _due(log, now_ms, up_to, noted.get(id(log), 0))
+        before, start, why = log.segments[0], log.start_offset, _told(log, now_ms, up_to)
+        count = deleting(log, now_ms, up_to)
         gone = log.segments[0] is not before
         waits = log.retention_waits and bool(log.producers.producers)  # for the snapshot that tells of them
         is_wrong = not may if gone else must and not waits
@@ -31,14 +40,16 @@ def watched(wrong: list[str]) -> Iterator[None]:
             wrong.append(f"retention of {log.directory} left the start at {log.start_offset}, it was {start}: {why}")
         return count
 
+    setattr(Log, "__init__", begin)  # noqa: B010
     setattr(Log, "delete_oldest", delete_oldest)  # noqa: B010
     try:
         yield
     finally:
-        setattr(Log, "delete_oldest", original)  # noqa: B010
+        setattr(Log, "__init__", beginning)  # noqa: B010
+        setattr(Log, "delete_oldest", deleting)  # noqa: B010
 
 
-def _due(log: Log, now_ms: int, up_to: int) -> tuple[bool, bool]:
+def _due(log: Log, now_ms: int, up_to: int, noted: int) -> tuple[bool, bool]:
     """Return whether the oldest segment may go now, and whether it must."""
     oldest, last = log.segments[0], len(log.segments) == 1
     following = log.end_offset if last else log.segments[1].base_offset
@@ -51,16 +62,20 @@ def _due(log: Log, now_ms: int, up_to: int) -> tuple[bool, bool]:
         return False, False
     if config.retention_bytes >= 0 and sum(segment.size for segment in log.segments[1:]) >= config.retention_bytes:
         return True, True
-    youngest = _youngest(oldest)
+    youngest = _youngest(oldest, noted)
     too_old = 0 <= config.retention_ms < now_ms - youngest
     return too_old, too_old and (not oldest.timeless or config.retention_ms < now_ms - max(youngest, oldest.file.modified_ms()))
 
 
-def _youngest(segment: Segment) -> int:
-    """The largest timestamp of its records; the last write to the file where some have none, or there are none."""
-    times = [times_of(segment, position, header) for position, header in headers(segment.file, 0, segment.size) if header[12]]
-    largest = max((time for time, _ in times), default=-1)
-    return max(largest, segment.file.modified_ms()) if largest < 0 or any(timeless for _, timeless in times) else largest
+def _youngest(segment: Segment, noted: int) -> int:
+    """The largest timestamp of its records; the last write to the file where some from the offset `noted` on have none, or no record has one.
+
+    What was in sealed segments when the log was opened goes by the times that there are, as in Kafka.
+    """
+    batches = [(header[0], *times_of(segment, position, header)) for position, header in headers(segment.file, 0, segment.size) if header[12]]
+    largest = max((time for _, time, _ in batches), default=-1)
+    is_mixed = any(timeless and offset >= noted for offset, _, timeless in batches)
+    return max(largest, segment.file.modified_ms()) if largest < 0 or is_mixed else largest
 
 
 def _told(log: Log, now_ms: int, up_to: int) -> JsonObject:
