@@ -8,6 +8,8 @@ import org.apache.kafka.common.serialization.StringSerializer;
  *
  *  "commits": one transaction a round, with one record or a few. "aborts": two a round, of which the second is aborted at once: its record is most
  *  often not sent yet, so that the transaction is empty, and ends while the markers of the first are written.
+ *
+ *  Records are flushed before a commit: else Java's client now and then sends EndTxn before them, and gets INVALID_TXN_STATE, of Apache Kafka too.
  */
 public class JavaTransactions {
     public static void main(String[] args) {
@@ -23,6 +25,7 @@ public class JavaTransactions {
                 producer.beginTransaction();
                 for (int record = ThreadLocalRandom.current().nextInt(3); record >= 0; record--)
                     producer.send(new ProducerRecord<>(args[1], (round + record) % partitions, "k", "committed " + round));
+                producer.flush();
                 producer.commitTransaction();
                 if (args[4].equals("aborts")) {
                     producer.beginTransaction();
