@@ -1,5 +1,6 @@
 import java.util.Properties;
 import java.util.concurrent.ThreadLocalRandom;
+import java.util.stream.Stream;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.serialization.StringSerializer;
@@ -9,7 +10,10 @@ import org.apache.kafka.common.serialization.StringSerializer;
  *  "commits": one transaction a round, with one record or a few. "aborts": two a round, of which the second is aborted at once: its record is most
  *  often not sent yet, so that the transaction is empty, and ends while the markers of the first are written.
  *
- *  Records are flushed before a commit: else Java's client now and then sends EndTxn before them, and gets INVALID_TXN_STATE, of Apache Kafka too.
+ *  Two races of Java's client (4.3.1), which it loses against Apache Kafka too, are kept out. Records are flushed before a commit: else the client now
+ *  and then sends EndTxn before them, and gets INVALID_TXN_STATE. A record that is to be aborted is sent while the client's own thread waits for the
+ *  network: if that thread is just between "are there records?" and "what is to be sent?" it ends the transaction and keeps the record, which then
+ *  blocks all partitions of its leader until it expires, after two minutes.
  */
 public class JavaTransactions {
     public static void main(String[] args) {
@@ -28,6 +32,7 @@ public class JavaTransactions {
                 producer.flush();
                 producer.commitTransaction();
                 if (args[4].equals("aborts")) {
+                    awaitIdleNetworkThread();
                     producer.beginTransaction();
                     producer.send(new ProducerRecord<>(args[1], round % partitions, "k", "aborted " + round));
                     producer.abortTransaction();
@@ -38,5 +43,12 @@ public class JavaTransactions {
             thrown.printStackTrace(System.out);
             Runtime.getRuntime().halt(1);
         }
+    }
+
+    private static void awaitIdleNetworkThread() {
+        Thread network = Thread.getAllStackTraces().keySet().stream()
+            .filter(thread -> thread.getName().startsWith("kafka-producer-network-thread")).findFirst().orElseThrow();
+        while (Stream.of(network.getStackTrace()).limit(1).noneMatch(StackTraceElement::isNativeMethod))
+            Thread.onSpinWait();
     }
 }
